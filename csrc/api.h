@@ -1,0 +1,266 @@
+/* hardfetch's public C contract. Included by C and read as the cffi cdef, so it holds
+ * only typedefs, enums, structs, prototypes, integer defines and comments.
+ *
+ * Rules that hold for all: times are microseconds (us) as int64_t, 0 meaning "off" for
+ * limits; sizes are bytes; text is UTF-8; a function that can fail returns a negative
+ * HF_E… code (err.h) and puts a sentence into err (errlen bytes, always terminated).
+ * Pointers passed in are read during the call only, unless said otherwise.
+ */
+
+typedef struct hf_engine hf_engine;
+
+/* How a record's body is told: hf_config.body_mode. */
+enum { HF_BODY_AUTO = 0, HF_BODY_TEXT = 1, HF_BODY_BASE64 = 2, HF_BODY_NONE = 3 };
+
+/* What leaves the engine: hf_config.output. LINES: NDJSON. FRAMES: for each record u32
+ * length of what follows, u32 length of the JSON line, the line (its body left out),
+ * the decoded body's bytes; little endian. */
+enum { HF_OUTPUT_LINES = 0, HF_OUTPUT_FRAMES = 1 };
+
+/* Extension for encrypted ClientHello: hf_config.ech. */
+enum { HF_ECH_GREASE = 0, HF_ECH_DNS = 1, HF_ECH_OFF = 2 };
+
+typedef struct hf_config {
+    int32_t loops;           /* loop threads, at least 1 */
+    int32_t max_concurrency; /* transfers in flight over all loops */
+    int32_t max_per_host;    /* the same per host:port; 0 = no limit */
+    int64_t ring_bytes;      /* per loop; a power of two, at least 65536 */
+    int64_t window_requests; /* accepted and not yet reported, at most */
+    int64_t window_bytes;    /* the same in bytes of input */
+
+    int64_t connect_timeout;    /* us: name, TCP, proxy and TLS of one attempt */
+    int64_t first_byte_timeout; /* us from request sent to first response byte */
+    int64_t idle_timeout;       /* us without a byte */
+    int64_t timeout;            /* us: soft total of one attempt */
+    int64_t hard_timeout;       /* us: hard total of one attempt */
+    int64_t deadline;           /* us: the whole job from acceptance */
+
+    int64_t max_body;      /* bytes after content decoding */
+    int64_t max_wire;      /* bytes of body before decoding */
+    int64_t max_ratio;     /* decoded over wire bytes, once past 1 MiB decoded */
+    int64_t max_headers;   /* bytes of one response head */
+    int32_t max_redirects; /* -1: redirects are results and not followed */
+    int32_t body_mode;     /* HF_BODY_… */
+    int32_t headers;       /* 1: the record holds the headers; 0: null */
+    int32_t output;        /* HF_OUTPUT_… */
+    int32_t verify;        /* 0: certificates are not checked */
+    int32_t ip_version;    /* 0, 4 or 6 */
+    int32_t ech;           /* HF_ECH_… */
+    int32_t deny_private;  /* 1: refuse addresses that are not public */
+    int32_t report_unanswered; /* 1: what a stop leaves unfetched gets `shutdown` */
+    int32_t paused;            /* 1: nothing starts before hf_engine_resume */
+
+    const char *libcurl;      /* path of the shared object */
+    const char *cainfo;       /* CA bundle (PEM file) for sites and proxies */
+    const char *user_agent;   /* "" = none; a caller's header wins */
+    const char *proxy;        /* URL, or "" for direct */
+    const char *impersonate;  /* curl-impersonate target, or "" */
+    const char *http_version; /* "", "1.0", "1.1", "2" or "3" */
+    const char *method;       /* default method, or "" */
+    const uint8_t *body;      /* default request body */
+    int64_t body_len;         /* -1: none */
+    const char *dns_servers;  /* "ip[:port],…", or "" */
+    const char *const *headers_list; /* default "Name: value", NULL-terminated */
+    const char *const *resolve;      /* "HOST:PORT:ADDR", NULL-terminated */
+    const char *const *allow_nets;   /* CIDR let through deny_private, likewise */
+    const char *const *sensitive;    /* header names dropped across origins, likewise */
+    const char *const *fields;       /* record fields to write, likewise; NULL = all */
+
+    uint64_t retry_types;       /* bit t: outcomes of type HF_T_t go to policy */
+    uint8_t retry_statuses[75]; /* bit n of byte n/8: HTTP status n goes to policy */
+} hf_config;
+
+/* Counters since the engine was made; those named *_now are momentary. */
+typedef struct hf_stats {
+    uint64_t inputs;     /* seq numbers given out */
+    uint64_t skipped;    /* of them: answered by an earlier run */
+    uint64_t accepted;   /* of them: to be answered by this run */
+    uint64_t records;    /* put into a ring, each input at most once */
+    uint64_t dropped;    /* accepted, but left unanswered by a stop */
+    uint64_t started;    /* attempts */
+    uint64_t retries;
+    uint64_t redirects;
+    uint64_t queued_now; /* waiting for their turn */
+    uint64_t in_flight_now;
+    uint64_t parked_now; /* finished, waiting for room in the ring */
+    uint64_t policy_now; /* waiting for a verdict or for their back-off */
+    uint64_t by_class[6]; /* records by status class 1xx…5xx; [0]: no status */
+    uint64_t by_type[48]; /* records by error type HF_T_…; [0]: no error */
+    uint64_t bytes_wire;  /* body bytes before decoding */
+    uint64_t bytes_body;  /* after decoding */
+    uint64_t bytes_out;   /* record bytes put into rings */
+    uint64_t bytes_drained; /* record bytes taken out by the sink */
+    uint64_t ring_used_now; /* bytes in all rings, by reference included */
+    uint64_t ring_capacity; /* bytes of all rings */
+    uint64_t ring_full;     /* times a finished transfer had to park */
+    uint64_t wakeups;       /* consumer woken by a producer */
+    uint64_t lost_wakeups;  /* consumer woke by time-out and found data: a bug if > 0 */
+    uint64_t epoll_waits;
+    uint64_t epoll_ctls;
+    uint64_t timer_sets;
+    uint64_t socket_actions;
+    uint64_t connects;      /* sockets opened */
+    uint64_t stalls;        /* libcurl calls longer than 200 ms */
+    uint64_t loops_leaked;  /* loops given up by the watchdog */
+    uint64_t deadlines_fired;
+    uint64_t overrun[32];   /* deadlines by overrun: bucket b holds those under 2^b us */
+    uint64_t overrun_max;   /* us */
+    char stalled_call[32];  /* name of the longest stalled libcurl call, or "" */
+    uint64_t stalled_us;    /* and its length */
+} hf_stats;
+
+/* One outcome that policy asked to see; the transfer waits for its verdict. */
+typedef struct hf_event {
+    uint64_t seq;
+    int32_t type;      /* HF_T_… */
+    int32_t phase;     /* HF_P_… */
+    int32_t origin;    /* HF_O_… */
+    int32_t status;    /* HTTP status, 0 = none */
+    int32_t curl_code;
+    int32_t attempt;   /* 1 = the first */
+    int32_t flags;     /* HF_EV_… */
+    int32_t proxy;     /* number of the proxy in the table, -1 = direct or given */
+    int64_t elapsed;   /* us of this attempt */
+    int64_t since;     /* us since acceptance */
+    int64_t left;      /* us until the job's deadline; -1 = none */
+    int64_t retry_after; /* us as the server asked; -1 = not (or junk) */
+    char host[256];    /* host:port, cut */
+} hf_event;
+
+enum {
+    HF_EV_REUSED = 1,     /* the connection had served before */
+    HF_EV_SENT = 2,       /* request bytes may have reached the server */
+    HF_EV_IDEMPOTENT = 4, /* GET, HEAD, OPTIONS, PUT, DELETE, TRACE */
+    HF_EV_FRESH = 8       /* asked for a fresh connection */
+};
+
+typedef struct hf_verdict {
+    uint64_t seq;
+    int32_t retry;     /* 1: again after delay; 0: this outcome is final */
+    int32_t fresh;     /* 1: on a new connection */
+    int64_t delay;     /* us */
+    char proxy[512];   /* URL for the next attempt; "" = as before */
+    char denied[32];   /* why there is no retry, or "" */
+} hf_verdict;
+
+/* One request as bytes: u32 length of what follows, then items of u8 tag, u32 length,
+ * bytes; little endian. Unknown tags are refused. */
+enum {
+    HF_TAG_URL = 1,         /* as given */
+    HF_TAG_INPUT = 2,       /* the whole line, where no url could be found in it */
+    HF_TAG_ID = 3,          /* JSON text */
+    HF_TAG_META = 4,        /* JSON text */
+    HF_TAG_METHOD = 5,
+    HF_TAG_HEADER = 6,      /* "Name: value"; may repeat */
+    HF_TAG_BODY = 7,
+    HF_TAG_PROXY = 8,       /* URL, "" = direct */
+    HF_TAG_SESSION = 9,
+    HF_TAG_IMPERSONATE = 10,
+    HF_TAG_HTTP_VERSION = 11,
+    HF_TAG_CONNECT_TIMEOUT = 12, /* i64 us, as the next five */
+    HF_TAG_FIRST_BYTE_TIMEOUT = 13,
+    HF_TAG_IDLE_TIMEOUT = 14,
+    HF_TAG_TIMEOUT = 15,
+    HF_TAG_HARD_TIMEOUT = 16,
+    HF_TAG_DEADLINE = 17,
+    HF_TAG_FRESH = 18,      /* no bytes */
+    HF_TAG_INVALID = 19     /* why the input is no request: it gets its record only */
+};
+
+/* Fills cfg with the defaults of the contract; pointers become "" or NULL. */
+void hf_config_default(hf_config *cfg);
+
+/* Loads libcurl, allocates and starts the threads of a new engine.
+ * Thread: any. The result belongs to the caller, who ends it with hf_engine_free.
+ * Returns NULL with err set: a bad value, libcurl unfit, no memory, no descriptors.
+ */
+hf_engine *hf_engine_new(const hf_config *cfg, char *err, size_t errlen);
+
+/* Starts an engine that was made paused. */
+int hf_engine_resume(hf_engine *e);
+
+/* Marks input numbers that need no answer: bit n of bitmap, nbits in all. Before the
+ * first submission only; the bytes are copied. */
+int hf_engine_skip(hf_engine *e, const uint8_t *bitmap, uint64_t nbits);
+
+/* Takes lines of input. Blank lines and those that start with '#' are passed over; each
+ * other line gets the next seq. Stops in front of a line that starts with '{' and in
+ * front of an unfinished last line, unless last is 1.
+ * Thread: one at a time with hf_engine_submit.  Blocks: no.
+ * Returns 0 when all was taken or more input is needed; HF_EAGAIN when the next line is
+ * JSON; HF_EFULL when the window is full. *used tells the bytes taken in each case.
+ */
+int hf_engine_submit_lines(hf_engine *e, const uint8_t *data, size_t len, int last,
+                           size_t *used, char *err, size_t errlen);
+
+/* Takes requests in the packed form. *used tells the bytes taken, *seq the number that
+ * the first request taken got. Returns 0, HF_EFULL, or HF_EINVAL for a broken frame. */
+int hf_engine_submit(hf_engine *e, const uint8_t *frames, size_t len, size_t *used,
+                     uint64_t *seq, char *err, size_t errlen);
+
+/* Waits until the window has room.
+ * Blocks: up to timeout. Returns 0, HF_EAGAIN after the time, HF_EINTR, HF_ECLOSED. */
+int hf_engine_wait_room(hf_engine *e, int64_t timeout);
+
+/* No more input will come: the output ends once everything has its record. */
+int hf_engine_finish(hf_engine *e);
+
+/* Writes records to fd until none waits. fd may be blocking: it is polled, and written
+ * in pieces that do not block.
+ * Thread: the consumer, one at a time with hf_engine_read.  Blocks: up to timeout.
+ * Returns bytes written, 0 when nothing came or fd took nothing within timeout, HF_EEND
+ * after the last record, HF_EINTR, HF_EPIPE, or HF_EIO with err set.
+ */
+int64_t hf_engine_drain(hf_engine *e, int fd, int64_t timeout, char *err, size_t errlen);
+
+/* Copies record bytes into buf. Returns as hf_engine_drain. */
+int64_t hf_engine_read(hf_engine *e, uint8_t *buf, size_t cap, int64_t timeout);
+
+/* An eventfd that polls readable when hf_engine_read would return at once. Arm before
+ * each wait: returns 1 when data is there already, else 0 and the descriptor will tell. */
+int hf_engine_output_fd(hf_engine *e);
+int hf_engine_output_arm(hf_engine *e);
+
+/* Takes up to max outcomes for policy. Blocks: up to timeout.
+ * Returns the count, HF_EAGAIN after the time, HF_EEND when no more can come, HF_EINTR. */
+int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout);
+
+/* Answers them. A verdict for a request that has ended meanwhile is passed over. */
+int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n);
+
+/* Ends request seq with a record `cancelled`, unless it has its record already. */
+int hf_engine_cancel(hf_engine *e, uint64_t seq);
+
+/* Stops admission. What is in flight may go on for drain us, then it is aborted; what
+ * never started is dropped, or reported as `shutdown` with report_unanswered. May be
+ * called again to shorten the time. */
+int hf_engine_stop(hf_engine *e, int64_t drain);
+
+/* Wakes every blocked call of the engine: each returns HF_EINTR once. Any thread. */
+void hf_engine_interrupt(hf_engine *e);
+
+void hf_engine_stats(hf_engine *e, hf_stats *out);
+
+/* Stops at once, joins the threads and frees all. NULL is allowed. In a child of the
+ * process that made it, nothing is touched.
+ * Blocks: up to 2 s, for a loop stuck inside libcurl, which is then left behind. */
+void hf_engine_free(hf_engine *e);
+
+/* What libcurl at path is: its version text, absent optional symbols, abilities. */
+typedef struct hf_library {
+    char version[256];
+    char missing[512];
+    int32_t version_num;
+    int32_t impersonates;
+    int32_t decodes;
+} hf_library;
+int hf_library_probe(const char *path, hf_library *out, char *err, size_t errlen);
+
+/* 1 when this libcurl knows the impersonation target. */
+int hf_library_impersonates(const char *path, const char *target);
+
+/* Names of the closed lists, for Python: NULL past the end. */
+const char *hf_name_type(int32_t type);
+const char *hf_name_phase(int32_t phase);
+const char *hf_name_origin(int32_t origin);
+const char *hf_name_code(int32_t code);
