@@ -1,0 +1,283 @@
+#include "escape.h"
+
+#include <string.h>
+
+#include "utf8.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+/* Eight bytes, so that an escape is one load and one store whatever its length. */
+typedef struct escape {
+    char text[7];
+    uint8_t len; /* 0: the byte stands for itself */
+} escape;
+
+#define HEX(c, digits) [c] = {"\\u00" digits, 6}
+static const escape escapes[128] = {
+    HEX(0x00, "00"),     HEX(0x01, "01"),      HEX(0x02, "02"),     HEX(0x03, "03"),
+    HEX(0x04, "04"),     HEX(0x05, "05"),      HEX(0x06, "06"),     HEX(0x07, "07"),
+    ['\b'] = {"\\b", 2}, ['\t'] = {"\\t", 2},  ['\n'] = {"\\n", 2}, HEX(0x0b, "0b"),
+    ['\f'] = {"\\f", 2}, ['\r'] = {"\\r", 2},  HEX(0x0e, "0e"),     HEX(0x0f, "0f"),
+    HEX(0x10, "10"),     HEX(0x11, "11"),      HEX(0x12, "12"),     HEX(0x13, "13"),
+    HEX(0x14, "14"),     HEX(0x15, "15"),      HEX(0x16, "16"),     HEX(0x17, "17"),
+    HEX(0x18, "18"),     HEX(0x19, "19"),      HEX(0x1a, "1a"),     HEX(0x1b, "1b"),
+    HEX(0x1c, "1c"),     HEX(0x1d, "1d"),      HEX(0x1e, "1e"),     HEX(0x1f, "1f"),
+    ['"'] = {"\\\"", 2}, ['\\'] = {"\\\\", 2}, HEX(0x7f, "7f"),
+};
+
+static inline uint8_t *put_escape(uint8_t *o, uint8_t c) {
+    memcpy(o, &escapes[c], 8);
+    return o + escapes[c].len;
+}
+
+/* Writes \u0080 to \u009f. */
+static inline uint8_t *put_c1(uint8_t *o, uint8_t c) {
+    memcpy(o, "\\u00", 4);
+    o[4] = (uint8_t)('0' + (c >> 4));
+    o[5] = (uint8_t) "0123456789abcdef"[c & 15];
+    return o + 6;
+}
+
+/* Bytes of the two- or three-byte character at s that needs an escape, or 0. Two bytes
+ * past s[0] can be read. */
+static inline size_t is_wide(const uint8_t *s) {
+    if (s[0] == 0xc2)
+        return (s[1] & 0xe0) == 0x80 ? 2 : 0;
+    return s[0] == 0xe2 && s[1] == 0x80 && (s[2] & 0xfe) == 0xa8 ? 3 : 0;
+}
+
+static inline uint8_t *put_wide(uint8_t *o, const uint8_t *s) {
+    if (s[0] == 0xc2)
+        return put_c1(o, s[1]);
+    memcpy(o, s[2] == 0xa8 ? "\\u2028" : "\\u2029", 6);
+    return o + 6;
+}
+
+/* The same as is_wide where fewer bytes may be left. */
+static inline size_t is_wide_within(const uint8_t *s, size_t n) {
+    uint8_t c[3] = {s[0], n > 1 ? s[1] : 0, n > 2 ? s[2] : 0};
+    return is_wide(c);
+}
+
+size_t hf_json_escape_scalar(uint8_t *out, const uint8_t *s, size_t n) {
+    uint8_t *o = out;
+    for (size_t i = 0; i < n;) {
+        uint8_t c = s[i];
+        size_t wide = c < 0x80 ? 0 : is_wide_within(s + i, n - i);
+        if (wide != 0) {
+            o = put_wide(o, s + i);
+            i += wide;
+            continue;
+        }
+        if (c < 0x80 && escapes[c].len != 0)
+            o = put_escape(o, c);
+        else
+            *o++ = c;
+        i++;
+    }
+    return (size_t)(o - out);
+}
+
+size_t hf_json_escaped_size(const uint8_t *s, size_t n) {
+    size_t extra = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t c = s[i];
+        if (c < 0x80) {
+            extra += escapes[c].len != 0 ? escapes[c].len - 1u : 0;
+        } else if (c == 0xc2 || c == 0xe2) {
+            size_t wide = is_wide_within(s + i, n - i);
+            extra += wide != 0 ? 6 - wide : 0;
+        }
+    }
+    return n + extra;
+}
+
+size_t hf_json_escape_latin1(uint8_t *out, const uint8_t *s, size_t n) {
+    uint8_t *o = out;
+    for (size_t i = 0; i < n; i++) {
+        uint8_t c = s[i];
+        if (c >= 0xa0)
+            o += hf_utf8_put(o, c);
+        else if (c >= 0x80)
+            o = put_c1(o, c);
+        else if (escapes[c].len != 0)
+            o = put_escape(o, c);
+        else
+            *o++ = c;
+    }
+    return (size_t)(o - out);
+}
+
+int64_t hf_json_escape_utf8(uint8_t *out, const uint8_t *s, size_t n) {
+    const size_t piece = 8192; /* read twice, so it should stay in the first cache */
+    uint8_t *o = out;
+    while (n > 0) {
+        size_t take = n;
+        if (n > piece) {
+            take = piece;
+            for (int k = 0; k < 3 && (s[take] & 0xc0) == 0x80; k++)
+                take--; /* not inside a character */
+        }
+        if (!hf_utf8_valid(s, take))
+            return -1;
+        o += hf_json_escape(o, s, take);
+        s += take;
+        n -= take;
+    }
+    return o - out;
+}
+
+#if defined(__x86_64__) || defined(__aarch64__)
+
+/* Blocks are 64 bytes: one bit each in a word tells the bytes that may need an escape.
+ * HTML has such a byte every 30 or so, and going from bit to bit costs less than
+ * starting anew behind each. */
+enum { BLOCK = 64, REACH = 2 * BLOCK, TAIL = 4 * BLOCK };
+
+/* Writes the block at s, of which REACH bytes can be read; the scan that made mask has
+ * already stored the 64 bytes at *out as they are. Returns the bytes taken, 64 to 66.
+ */
+static inline size_t put_block(uint8_t **out, const uint8_t *s, uint64_t mask) {
+    uint8_t *o = *out;
+    size_t at = 0; /* bytes of s that are done */
+    while (mask != 0) {
+        size_t k = (size_t)__builtin_ctzll(mask);
+        mask &= mask - 1;
+        size_t taken = 1;
+        if (s[k] >= 0x80 && (taken = is_wide(s + k)) == 0)
+            continue; /* an ordinary character that starts with the same byte */
+        memcpy(o, s + at, 32);
+        if (k - at > 32)
+            memcpy(o + 32, s + at + 32, 32);
+        o += k - at;
+        o = s[k] < 0x80 ? put_escape(o, s[k]) : put_wide(o, s + k);
+        at = k + taken;
+    }
+    if (at != 0 && at < BLOCK)
+        memcpy(o, s + at, BLOCK);
+    if (at < BLOCK) {
+        o += BLOCK - at;
+        at = BLOCK;
+    }
+    *out = o;
+    return at;
+}
+
+/* The loop of each kernel. The rest goes through a copy, since a block reads ahead;
+ * what the zeroes behind it became is taken back at the end. */
+#define KERNEL(name, target, scan)                                 \
+    target size_t name(uint8_t *out, const uint8_t *s, size_t n) { \
+        uint8_t *o = out;                                          \
+        size_t i = 0;                                              \
+        while (n - i >= REACH)                                     \
+            i += put_block(&o, s + i, scan(o, s + i));             \
+        uint8_t tail[TAIL] = {0};                                  \
+        size_t left = n - i;                                       \
+        memcpy(tail, s + i, left);                                 \
+        size_t k = 0;                                              \
+        while (k < left) {                                         \
+            uint64_t mask = scan(o, tail + k);                     \
+            if (left - k < BLOCK)                                  \
+                mask &= ((uint64_t)1 << (left - k)) - 1;           \
+            k += put_block(&o, tail + k, mask);                    \
+        }                                                          \
+        return (size_t)(o - out) - (k - left);                     \
+    }
+
+/* Classes of bytes by their nibbles: a byte is a candidate when both tables have a bit
+ * in common. 1: controls, 2: the quote, 4: the backslash, 8: DEL, 16: C2 and E2. */
+#define LOW_NIBBLES 1, 1, 19, 1, 1, 1, 1, 1, 1, 1, 1, 1, 5, 1, 1, 9
+#define HIGH_NIBBLES 1, 1, 2, 0, 0, 4, 0, 8, 0, 0, 0, 0, 16, 0, 16, 0
+
+#endif
+
+#if defined(__x86_64__)
+
+static inline uint64_t scan16(uint8_t *o, const uint8_t *s) {
+    __m128i v = _mm_loadu_si128((const __m128i *)(const void *)s);
+    _mm_storeu_si128((__m128i *)(void *)o, v);
+    __m128i m = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v);
+    m = _mm_or_si128(m, _mm_cmpeq_epi8(v, _mm_set1_epi8('"')));
+    m = _mm_or_si128(m, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
+    m = _mm_or_si128(m, _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f)));
+    __m128i folded = _mm_and_si128(v, _mm_set1_epi8((char)0xdf)); /* E2 to C2 */
+    m = _mm_or_si128(m, _mm_cmpeq_epi8(folded, _mm_set1_epi8((char)0xc2)));
+    return (uint64_t)(uint32_t)_mm_movemask_epi8(m);
+}
+
+static inline uint64_t scan_sse2(uint8_t *o, const uint8_t *s) {
+    return scan16(o, s) | scan16(o + 16, s + 16) << 16 | scan16(o + 32, s + 32) << 32 |
+           scan16(o + 48, s + 48) << 48;
+}
+
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static inline uint32_t scan32(uint8_t *o, const uint8_t *s) {
+    const __m256i low = _mm256_setr_epi8(LOW_NIBBLES, LOW_NIBBLES);
+    const __m256i high = _mm256_setr_epi8(HIGH_NIBBLES, HIGH_NIBBLES);
+    const __m256i nibble = _mm256_set1_epi8(0x0f);
+    __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)s);
+    _mm256_storeu_si256((__m256i *)(void *)o, v);
+    __m256i a = _mm256_shuffle_epi8(low, _mm256_and_si256(v, nibble));
+    __m256i b =
+        _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16(v, 4), nibble));
+    __m256i plain = _mm256_cmpeq_epi8(_mm256_and_si256(a, b), _mm256_setzero_si256());
+    return ~(uint32_t)_mm256_movemask_epi8(plain);
+}
+
+AVX2 static inline uint64_t scan_avx2(uint8_t *o, const uint8_t *s) {
+    return scan32(o, s) | (uint64_t)scan32(o + 32, s + 32) << 32;
+}
+
+KERNEL(hf_json_escape_sse2, , scan_sse2)
+KERNEL(hf_json_escape_avx2, AVX2, scan_avx2)
+
+size_t hf_json_escape(uint8_t *out, const uint8_t *s, size_t n) {
+    if (__builtin_cpu_supports("avx2"))
+        return hf_json_escape_avx2(out, s, n);
+    return hf_json_escape_sse2(out, s, n);
+}
+
+#elif defined(__aarch64__)
+
+static inline uint8x16_t scan16(uint8_t *o, const uint8_t *s) {
+    static const uint8_t low[16] = {LOW_NIBBLES};
+    static const uint8_t high[16] = {HIGH_NIBBLES};
+    uint8x16_t v = vld1q_u8(s);
+    vst1q_u8(o, v);
+    uint8x16_t a = vqtbl1q_u8(vld1q_u8(low), vandq_u8(v, vdupq_n_u8(0x0f)));
+    uint8x16_t b = vqtbl1q_u8(vld1q_u8(high), vshrq_n_u8(v, 4));
+    return vtstq_u8(a, b);
+}
+
+/* NEON has no movemask: keep one bit of each byte, then add neighbours thrice. */
+static inline uint64_t scan_neon(uint8_t *o, const uint8_t *s) {
+    static const uint8_t bits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
+                                     1, 2, 4, 8, 16, 32, 64, 128};
+    const uint8x16_t bit = vld1q_u8(bits);
+    uint8x16_t a = vandq_u8(scan16(o, s), bit);
+    uint8x16_t b = vandq_u8(scan16(o + 16, s + 16), bit);
+    uint8x16_t c = vandq_u8(scan16(o + 32, s + 32), bit);
+    uint8x16_t d = vandq_u8(scan16(o + 48, s + 48), bit);
+    uint8x16_t sum = vpaddq_u8(vpaddq_u8(a, b), vpaddq_u8(c, d));
+    sum = vpaddq_u8(sum, sum);
+    return vgetq_lane_u64(vreinterpretq_u64_u8(sum), 0);
+}
+
+KERNEL(hf_json_escape_neon, , scan_neon)
+
+size_t hf_json_escape(uint8_t *out, const uint8_t *s, size_t n) {
+    return hf_json_escape_neon(out, s, n);
+}
+
+#else
+
+size_t hf_json_escape(uint8_t *out, const uint8_t *s, size_t n) {
+    return hf_json_escape_scalar(out, s, n);
+}
+
+#endif
