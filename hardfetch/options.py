@@ -1,0 +1,337 @@
+"""The options of a `Fetcher`, checked at once and frozen.
+
+Names are those of the command line with underscores. Times are seconds (numbers, or
+text as "0.3" and "2m"), sizes are bytes (integers, or text as "16M"). None stands for
+the default of every option.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import ipaddress
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hardfetch import profiles, values
+from hardfetch._version import __version__
+from hardfetch.errors import OptionError
+
+HARD_GRACE = 5.0  # seconds that the hard limit lies behind the soft one
+BODY_MODES = ("auto", "text", "base64", "none")
+ECH_MODES = ("grease", "dns", "off")
+HTTP_VERSIONS = ("1.0", "1.1", "2", "3")
+PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
+
+#: Every field that a record can have, in the order in which it has them.
+RECORD_FIELDS = (
+    "schema", "seq", "id", "input", "input_base64", "url", "final_url", "method",
+    "status_code", "http_version", "headers", "content_type", "charset",
+    "charset_source", "body", "body_base64", "size", "wire_size", "decoded",
+    "truncated", "redirects", "remote_ip", "remote_port", "reused", "proxy",
+    "impersonate", "attempts", "timing", "elapsed", "limits", "error", "fetched_at",
+    "meta",
+)  # fmt: skip
+_TWINS = {"body": "body_base64", "input": "input_base64"}
+_SENSITIVE = (
+    "Authorization", "Cookie", "Proxy-Authorization", "X-API-Key", "API-Key",
+    "X-Auth-Token", "X-Access-Token", "X-CSRF-Token", "X-Amz-Security-Token",
+)  # fmt: skip
+
+
+def default_loops() -> int:
+    """Return one loop for every two processors that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Checked options. Make it with `Options.build(**options)`, which does the checks.
+
+    Limits in time are seconds; None means that the limit is off.
+    """
+
+    # How much at once.
+    max_concurrency: int = 256
+    max_per_host: int = 8  # per host:port; 0 = no limit
+    loops: int = dataclasses.field(default_factory=default_loops)
+    ring_bytes: int = 4 << 20  # per loop, a power of two
+    window: int | None = None  # inputs accepted and unanswered; None = by the use
+    window_bytes: int = 16 << 20
+
+    # Deadlines.
+    timeout: float = 10.0  # soft total of an attempt
+    hard_timeout: float = 15.0
+    connect_timeout: float = 5.0
+    first_byte_timeout: float | None = None
+    idle_timeout: float | None = None
+    deadline: float | None = None  # the whole job from acceptance
+    drain: float = 10.0  # what a stop leaves to fetches in flight
+    stall_warning: float = 5.0  # an unread output is told on stderr after this
+
+    # The request.
+    method: str = ""
+    headers: tuple[bytes, ...] = ()  # "Name: value"
+    data: bytes | None = None
+    user_agent: str = ""
+    impersonate: str = ""
+    http_version: str = ""
+    retries: int = 2
+    sensitive_headers: tuple[str, ...] = _SENSITIVE  # never sent across origins
+
+    # The response.
+    max_body: int = 16 << 20
+    max_wire: int = 256 << 20
+    max_ratio: int = 1000
+    max_headers: int = 300 << 10
+    max_redirects: int = 10
+    follow: bool = True
+
+    # The record.
+    body: str = "auto"
+    record_headers: bool = True
+    fields: tuple[str, ...] | None = None  # None = all
+
+    # The way.
+    proxy: str = ""
+    verify: bool = True
+    cacert: str = ""
+    dns_server: tuple[str, ...] = ()
+    resolve: tuple[str, ...] = ()
+    ip_version: int = 0  # 0 = both
+    ech: str = "grease"
+    deny_private: bool = False
+    allow_net: tuple[str, ...] = ()
+
+    @classmethod
+    def build(cls, **given: Any) -> Options:
+        """Check options and return them. Raises OptionError naming option and remedy."""
+        kept: dict[str, Any] = {}
+        for name, value in given.items():
+            check = _CHECKS.get(name)
+            if check is None:
+                hint = values.near_miss(name, _CHECKS)
+                raise OptionError(f"{name} is no option of a Fetcher{hint}")
+            if value is not None:
+                kept.update(check(name, value))
+        _pair_limits(kept)
+        _choose_fields(kept)
+        if kept.pop("ipv4", False):
+            kept["ip_version"] = 4
+        if kept.pop("ipv6", False):
+            if "ip_version" in kept:
+                raise OptionError("ipv6: give ipv4 or ipv6, not both")
+            kept["ip_version"] = 6
+        if kept.get("data") is not None:
+            kept.setdefault("method", "POST")
+        if not kept.get("impersonate"):
+            kept.setdefault("user_agent", f"hardfetch/{__version__}")
+        return cls(**kept)
+
+    def replace(self, **changes: Any) -> Options:
+        """Return a copy with already checked values changed."""
+        return dataclasses.replace(self, **changes)
+
+
+def _pair_limits(kept: dict[str, Any]) -> None:
+    """Set the hard limit behind the soft one; refuse one that lies before it."""
+    soft, hard = kept.get("timeout"), kept.get("hard_timeout")
+    if hard is None:
+        kept["hard_timeout"] = (soft or Options.timeout) + HARD_GRACE
+    elif soft is None:
+        kept["timeout"] = min(Options.timeout, hard)
+    elif hard < soft:
+        raise OptionError(
+            f"hard_timeout: {hard:g} is not allowed; give at least timeout ({soft:g})"
+        )
+
+
+def _choose_fields(kept: dict[str, Any]) -> None:
+    excluded = kept.pop("exclude_fields", ())
+    if excluded:
+        chosen = kept.get("fields") or RECORD_FIELDS
+        kept["fields"] = tuple(name for name in chosen if name not in excluded)
+        if not kept["fields"]:
+            raise OptionError("exclude_fields: no field is left for the record")
+
+
+def _fields(name: str, value: Any) -> tuple[str, ...]:
+    given = set(values.names(name, value))
+    for item in sorted(given):
+        if item not in RECORD_FIELDS:
+            hint = values.near_miss(item, RECORD_FIELDS)
+            raise OptionError(f"{name}: {item!r} is no field of the record{hint}")
+        if item in _TWINS:
+            given.add(_TWINS[item])
+    if not given:
+        raise OptionError(f"{name}: give at least one field of the record")
+    return tuple(item for item in RECORD_FIELDS if item in given)
+
+
+def _ring(name: str, value: Any) -> int:
+    asked = values.size(name, value)
+    if not 65536 <= asked <= 1 << 30:
+        raise OptionError(f"{name}: {asked} is not allowed; give 64k to 1G")
+    return 1 << (asked - 1).bit_length()
+
+
+def _data(name: str, value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    raise OptionError(f"{name}: give a string or bytes, not {type(value).__name__}")
+
+
+def proxy_url(name: str, value: Any) -> str:
+    """Return a proxy's URL with its scheme; "" stands for a direct connection.
+
+    Raises OptionError, without the URL in its text, for another scheme or no host.
+    """
+    url = values.text(name, value).strip()
+    if not url:
+        return ""
+    scheme, mark, rest = url.partition("://")
+    if not mark:
+        scheme, rest = "http", url
+    if scheme.lower() not in PROXY_SCHEMES:
+        hint = ", ".join(PROXY_SCHEMES)
+        raise OptionError(f"{name}: the scheme of a proxy is one of {hint}")
+    host = re.sub(r"^.*@", "", rest).split("/", 1)[0]
+    if not re.fullmatch(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+)(:[0-9]{1,5})?", host):
+        raise OptionError(f"{name}: give a proxy as scheme://[user:password@]host:port")
+    return f"{scheme.lower()}://{rest}"
+
+
+def _one_proxy(name: str, value: Any) -> str:
+    given = values.strings(name, value)
+    if len(given) != 1:
+        raise OptionError(f"{name}: give one proxy, not {len(given)}")
+    return proxy_url(name, given[0])
+
+
+def _cacert(name: str, value: Any) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise OptionError(f"{name}: give the path of a PEM file")
+    path = os.fsdecode(os.fspath(value))
+    if not Path(path).is_file():
+        raise OptionError(f"{name}: {path!r} is no file; give a PEM file")
+    return values.text(name, path)
+
+
+def _dns_servers(name: str, value: Any) -> tuple[str, ...]:
+    servers = values.names(name, value)
+    for server in servers:
+        host, port = server, ""
+        bracketed = re.fullmatch(r"\[(.+)\](?::([0-9]+))?", server)
+        if bracketed:
+            host, port = bracketed[1], bracketed[2] or ""
+        elif server.count(":") == 1:
+            host, port = server.split(":")
+        try:
+            ipaddress.ip_address(host)
+            good = not port or 0 < int(port) < 65536
+        except ValueError:
+            good = False
+        if not good:
+            raise OptionError(f"{name}: {server!r} is not allowed; give IP or IP:PORT")
+    return servers
+
+
+def _resolve(name: str, value: Any) -> tuple[str, ...]:
+    entries = values.strings(name, value)
+    for entry in entries:
+        if not re.fullmatch(r"\+?(\[[^\]]+\]|[^:\s]+):[0-9]{1,5}:\S+", entry):
+            raise OptionError(f"{name}: {entry!r} is not allowed; give HOST:PORT:ADDR")
+    return entries
+
+
+def _nets(name: str, value: Any) -> tuple[str, ...]:
+    try:
+        return tuple(
+            str(ipaddress.ip_network(item, strict=False))
+            for item in values.names(name, value)
+        )
+    except ValueError as exc:
+        if isinstance(exc, OptionError):
+            raise
+        raise OptionError(f"{name}: {exc}; give CIDR as 10.0.0.0/8") from None
+
+
+def _headers(name: str, value: Any) -> dict[str, Any]:
+    """Take request headers; "none" and "list" say what the record holds instead."""
+    if isinstance(value, str) and ":" not in value:
+        mode = values.choice(name, value, ("none", "list"))
+        return {"record_headers": mode == "list"}
+    return {"headers": values.headers(name, value)}
+
+
+def _negated(target: str) -> Callable[[str, Any], dict[str, Any]]:
+    def check(name: str, value: Any) -> dict[str, Any]:
+        return {target: not values.flag(name, value)}
+
+    return check
+
+
+def _kept(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], dict[str, Any]]:
+    def run(name: str, value: Any) -> dict[str, Any]:
+        return {name: check(name, value, **bounds)}
+
+    return run
+
+
+_choice = functools.partial(_kept, values.choice)
+_CHECKS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
+    "max_concurrency": _kept(values.count),
+    "max_per_host": _kept(values.count, least=0),
+    "loops": _kept(values.count, most=256),
+    "ring_bytes": _kept(_ring),
+    "window": _kept(values.count, most=1 << 31),
+    "window_bytes": _kept(values.size),
+    "timeout": _kept(values.seconds),
+    "hard_timeout": _kept(values.seconds),
+    "connect_timeout": _kept(values.seconds),
+    "first_byte_timeout": _kept(values.seconds),
+    "idle_timeout": _kept(values.seconds),
+    "deadline": _kept(values.seconds),
+    "drain": _kept(values.seconds),
+    "stall_warning": _kept(values.seconds),
+    "method": _kept(values.method),
+    "header": lambda name, value: {"headers": values.headers(name, value)},
+    "headers": _headers,
+    "data": _kept(_data),
+    "user_agent": _kept(values.text),
+    "impersonate": _kept(profiles.resolve),
+    "http_version": _choice(allowed=HTTP_VERSIONS),
+    "retries": _kept(values.count, least=0, most=1000),
+    "sensitive_headers": _kept(values.names),
+    "max_body": _kept(values.size),
+    "max_wire": _kept(values.size),
+    "max_ratio": _kept(values.count, most=1 << 40),
+    "max_headers": _kept(values.size),
+    "max_redirects": _kept(values.count, least=0, most=10_000),
+    "follow": _kept(values.flag),
+    "no_redirects": _negated("follow"),
+    "body": _choice(allowed=BODY_MODES),
+    "record_headers": _kept(values.flag),
+    "fields": _kept(_fields),
+    "exclude_fields": _kept(_fields),
+    "proxy": _kept(_one_proxy),
+    "verify": _kept(values.flag),
+    "insecure": _negated("verify"),
+    "cacert": _kept(_cacert),
+    "dns_server": _kept(_dns_servers),
+    "resolve": _kept(_resolve),
+    "ipv4": _kept(values.flag),
+    "ipv6": _kept(values.flag),
+    "ech": _choice(allowed=ECH_MODES),
+    "deny_private": _kept(values.flag),
+    "allow_net": _kept(_nets),
+}
+
+#: Names that `Fetcher` takes.
+OPTION_NAMES = frozenset(_CHECKS)

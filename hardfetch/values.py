@@ -1,0 +1,180 @@
+"""Checks of single values, shared by options, requests and the command line.
+
+Each takes the option's name first and raises OptionError with the name, the value and
+what would be right. Passwords never get into these messages: URLs are not echoed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hardfetch.errors import OptionError
+
+_SECONDS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*", re.I)
+_SECOND_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", re.I)
+_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_FORBIDDEN = re.compile(r"[\x00\r\n]")
+_MAX_SECONDS = 1e9
+_MAX_SIZE = 1 << 50
+
+
+def near_miss(name: str, names: Iterable[str]) -> str:
+    """Return " (did you mean …?)" for the closest of names, or ""."""
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
+    return f" (did you mean {' or '.join(close)}?)" if close else ""
+
+
+def shown(value: Any) -> str:
+    """Return value for a message, cut to 80 characters."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004
+
+
+def _refuse(name: str, value: Any, remedy: str) -> OptionError:
+    return OptionError(f"{name}: {shown(value)} is not allowed; {remedy}")
+
+
+def seconds(name: str, value: Any) -> float:
+    """Return a time in seconds, greater than 0. Takes numbers and "0.3", "500ms", "2m"."""
+    remedy = 'give seconds greater than 0, as 0.3 or "2m"'
+    number = value
+    if isinstance(value, str):
+        match = _SECONDS.fullmatch(value)
+        if match is None:
+            raise _refuse(name, value, remedy)
+        number = float(match[1]) * _SECOND_UNITS[(match[2] or "s").lower()]
+    if isinstance(number, bool) or not isinstance(number, (int, float)):
+        raise _refuse(name, value, remedy)
+    if not math.isfinite(number) or not 0 < number <= _MAX_SECONDS:
+        raise _refuse(name, value, remedy)
+    return float(number)
+
+
+def size(name: str, value: Any) -> int:
+    """Return a size in bytes, at least 1. Takes integers and "300k", "16M", "2G"."""
+    remedy = 'give bytes, at least 1, as 65536 or "16M"'
+    number = value
+    if isinstance(value, str):
+        match = _SIZE.fullmatch(value)
+        if match is None:
+            raise _refuse(name, value, remedy)
+        number = int(float(match[1]) * _SIZE_UNITS[match[2].lower()])
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise _refuse(name, value, remedy)
+    if not 1 <= number <= _MAX_SIZE:
+        raise _refuse(name, value, remedy)
+    return number
+
+
+def count(name: str, value: Any, least: int = 1, most: int = 1_000_000) -> int:
+    """Return an integer from least to most. Takes integers and decimal text."""
+    number = value
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        number = int(value)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise _refuse(name, value, f"give an integer from {least} to {most}")
+    if not least <= number <= most:
+        raise _refuse(name, value, f"give an integer from {least} to {most}")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return a bool; nothing else is taken for one."""
+    if not isinstance(value, bool):
+        raise _refuse(name, value, "give True or False")
+    return value
+
+
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Return value, which must be one of allowed."""
+    if not isinstance(value, str) or value not in allowed:
+        hint = near_miss(value, allowed) if isinstance(value, str) else ""
+        raise _refuse(name, value, f"give one of {', '.join(allowed)}{hint}")
+    return value
+
+
+def text(name: str, value: Any) -> str:
+    """Return a string without NUL, CR, LF and lone surrogates."""
+    if not isinstance(value, str):
+        raise _refuse(name, value, "give a string")
+    if _FORBIDDEN.search(value):
+        raise OptionError(f"{name}: NUL, CR and LF are not allowed")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise OptionError(f"{name}: lone surrogates are not allowed") from None
+    return value
+
+
+def method(name: str, value: Any) -> str:
+    """Return an HTTP method: a token of RFC 9110, case kept."""
+    if not isinstance(value, str) or not _TOKEN.fullmatch(value):
+        raise _refuse(name, value, "give a token, as GET")
+    return value
+
+
+def strings(name: str, value: Any) -> tuple[str, ...]:
+    """Return a tuple of strings; one string counts as a list of one."""
+    if isinstance(value, str):
+        value = (value,)
+    if isinstance(value, (bytes, Mapping)) or not isinstance(value, Iterable):
+        raise _refuse(name, value, "give a string or a list of strings")
+    return tuple(text(name, item) for item in value)
+
+
+def names(name: str, value: Any) -> tuple[str, ...]:
+    """Return a tuple of names, also from one string with commas."""
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",")]
+    return tuple(item for item in strings(name, value) if item)
+
+
+def header_line(name: str, key: Any, value: Any) -> bytes:
+    """Return "Name: value" as bytes, after the checks of RFC 9110.
+
+    Text goes out as UTF-8; bytes go out as they are.
+    """
+    if isinstance(key, bytes):
+        key = key.decode("latin-1")
+    if not isinstance(key, str) or not _TOKEN.fullmatch(key):
+        raise _refuse(name, key, "a header's name is a token, as Accept")
+    if isinstance(value, str):
+        try:
+            value = value.encode()
+        except UnicodeEncodeError:
+            raise OptionError(f"{name}: {key}: lone surrogates cannot be sent") from None
+    if not isinstance(value, bytes):
+        kind = type(value).__name__
+        raise OptionError(f"{name}: {key}: give a string as the value, not {kind}")
+    value = value.strip(b" \t")
+    if b"\r" in value or b"\n" in value or b"\0" in value:
+        raise OptionError(f"{name}: {key}: NUL, CR and LF are not allowed in a value")
+    return key.encode() + b": " + value
+
+
+def headers(name: str, value: Any) -> tuple[bytes, ...]:
+    """Return header lines from a mapping, a list of pairs or "Name: value" strings."""
+    if isinstance(value, Mapping):
+        return tuple(header_line(name, k, v) for k, v in value.items())
+    if isinstance(value, str):
+        value = (value,)
+    if isinstance(value, bytes) or not isinstance(value, Iterable):
+        raise _refuse(name, value, "give an object or a list of pairs")
+    lines = []
+    for item in value:
+        if isinstance(item, str):
+            key, colon, rest = item.partition(":")
+            if not colon:
+                raise _refuse(name, item, 'give "Name: value"')
+            lines.append(header_line(name, key, rest))
+        elif isinstance(item, (list, tuple)) and len(item) == 2:  # noqa: PLR2004
+            lines.append(header_line(name, item[0], item[1]))
+        else:
+            raise _refuse(name, item, "give pairs of name and value")
+    return tuple(lines)
