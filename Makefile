@@ -5,8 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CMAKE := $(BIN)/cmake
 CTEST := $(BIN)/ctest --output-on-failure --no-tests=error --test-dir
-# A libcurl for the C tests that loads without Python: the one in pycurl's wheel.
-LIBCURL = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/pycurl.libs/libcurl*))
+# The libcurl that the C tests load is the one that the package uses.
+LIBCURL = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/curl_cffi/_wrapper*.so))
 C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.h tests/c/*.[ch])
 BUILD_FILES := CMakeLists.txt $(wildcard cmake/*.cmake tests/c/CMakeLists.txt)
 
