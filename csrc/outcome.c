@@ -1,0 +1,318 @@
+#include "outcome.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "curlabi.h"
+
+/* CURLPX_… of curl/curl.h, those that tell who is to blame. */
+enum {
+    PX_NO_AUTH = 12,
+    PX_RECV_AUTH = 14,
+    PX_REPLY_ADDRESS_TYPE = 17,
+    PX_REPLY_REFUSED = 19,
+    PX_REPLY_HOST_UNREACHABLE = 21,
+    PX_REPLY_NETWORK_UNREACHABLE = 22,
+    PX_REPLY_TTL_EXPIRED = 24,
+    PX_REPLY_UNASSIGNED = 25,
+    PX_REQUEST_FAILED = 26,
+    PX_RESOLVE_HOST = 27,
+    PX_USER_REJECTED = 33
+};
+
+static const char *const sentences[HF_T_COUNT] = {
+    [HF_T_INVALID_REQUEST] = "the request is not valid",
+    [HF_T_BLOCKED_ADDRESS] = "the address is not public and deny_private is on",
+    [HF_T_LOCAL_PORT_EXHAUSTED] = "no local port is free for another connection",
+    [HF_T_TOO_MANY_OPEN_FILES] = "no file descriptor is free; raise the nofile limit",
+    [HF_T_OUT_OF_MEMORY] = "memory is exhausted",
+    [HF_T_ENGINE_STALLED] = "libcurl did not return; the loop was given up",
+    [HF_T_CANCELLED] = "cancelled by the caller",
+    [HF_T_SHUTDOWN] = "the engine was closed before the fetch ended",
+    [HF_T_DEADLINE] = "the deadline of the whole job has passed",
+    [HF_T_ROBOTS_DENIED] = "robots.txt does not allow it",
+    [HF_T_HOST_UNAVAILABLE] = "the host failed too often; its breaker is open",
+    [HF_T_NO_PROXY_AVAILABLE] = "no proxy became available in time",
+    [HF_T_INTERNAL] = "libcurl failed in an unexpected way",
+    [HF_T_DNS_ERROR] = "the name does not resolve",
+    [HF_T_DNS_TIMEOUT] = "the name server did not answer in time",
+    [HF_T_CONNECT_REFUSED] = "the connection was refused",
+    [HF_T_CONNECT_ERROR] = "the connection could not be made",
+    [HF_T_CONNECT_TIMEOUT] = "the connection was not made in time",
+    [HF_T_PROXY_REFUSED] = "the proxy refused the tunnel",
+    [HF_T_PROXY_AUTH] = "the proxy did not accept the credentials",
+    [HF_T_PROXY_PROTOCOL] = "the proxy did not answer as a proxy does",
+    [HF_T_PROXY_TIMEOUT] = "the proxy did not open the tunnel in time",
+    [HF_T_TLS_ERROR] = "the TLS handshake failed",
+    [HF_T_TLS_TIMEOUT] = "the TLS handshake did not end in time",
+    [HF_T_CERTIFICATE_ERROR] = "the certificate could not be verified",
+    [HF_T_FIRST_BYTE_TIMEOUT] = "no byte of the response came in time",
+    [HF_T_IDLE_TIMEOUT] = "the response stalled",
+    [HF_T_TIMEOUT] = "the attempt took too long",
+    [HF_T_HARD_TIMEOUT] = "the attempt passed its hard limit",
+    [HF_T_SEND_ERROR] = "the request could not be sent",
+    [HF_T_CONNECTION_RESET] = "the connection was reset before a response",
+    [HF_T_EMPTY_REPLY] = "the connection was closed without a response",
+    [HF_T_BAD_RESPONSE] = "the answer is not a valid HTTP response",
+    [HF_T_HEADERS_TOO_LARGE] = "the response head is larger than the limit",
+    [HF_T_INCOMPLETE] = "the response was cut off",
+    [HF_T_BAD_ENCODING] = "the body does not fit its Content-Encoding",
+    [HF_T_REDIRECT_LOOP] = "the redirects lead back to themselves",
+    [HF_T_TOO_MANY_REDIRECTS] = "there are more redirects than the limit",
+    [HF_T_BAD_REDIRECT] = "the Location can't be followed",
+    [HF_T_HTTP2_ERROR] = "the HTTP/2 session failed",
+};
+
+static const char *const truncated_names[] = {NULL,         "size",    "time",
+                                              "disconnect", "framing", "decode"};
+
+const char *hf_truncated_name(int truncated) {
+    int n = (int)(sizeof truncated_names / sizeof truncated_names[0]);
+    return truncated > 0 && truncated < n ? truncated_names[truncated] : NULL;
+}
+
+void hf_outcome_ok(hf_outcome *out) {
+    memset(out, 0, sizeof *out);
+    out->overrun = -1;
+    out->origin = HF_O_SITE;
+}
+
+void hf_outcome_set(hf_outcome *out, int type, int phase, int origin, const char *fmt,
+                    ...) {
+    hf_outcome_ok(out);
+    out->type = type;
+    out->phase = phase;
+    out->origin = origin;
+    if (fmt == NULL) {
+        snprintf(out->message, sizeof out->message, "%s", sentences[type]);
+        return;
+    }
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(out->message, sizeof out->message, fmt, ap);
+    va_end(ap);
+}
+
+/* Who bears the stage that failed: up to the tunnel the proxy, behind it the site. A
+ * proxy without a tunnel answers for the site as long as it has not said a byte. */
+static int origin_of(const hf_ending *e) {
+    if (!e->proxied) {
+        return HF_O_SITE;
+    }
+    if (e->phase <= HF_P_PROXY) {
+        return HF_O_PROXY;
+    }
+    return e->tunnel || e->got_bytes ? HF_O_SITE : HF_O_PROXY;
+}
+
+static int timeout_type(const hf_ending *e) {
+    switch (e->due) {
+    case HF_DUE_FIRST_BYTE:
+        return HF_T_FIRST_BYTE_TIMEOUT;
+    case HF_DUE_IDLE:
+        return HF_T_IDLE_TIMEOUT;
+    case HF_DUE_SOFT:
+        return HF_T_TIMEOUT;
+    case HF_DUE_HARD:
+        return HF_T_HARD_TIMEOUT;
+    case HF_DUE_JOB:
+        return HF_T_DEADLINE;
+    case HF_DUE_CONNECT:
+        break;
+    default:
+        if (e->phase > HF_P_TLS) {
+            return HF_T_TIMEOUT;
+        }
+        break;
+    }
+    switch (e->phase) {
+    case HF_P_QUEUE:
+    case HF_P_DNS:
+        return HF_T_DNS_TIMEOUT;
+    case HF_P_PROXY:
+        return HF_T_PROXY_TIMEOUT;
+    case HF_P_TLS:
+        return HF_T_TLS_TIMEOUT;
+    default:
+        return HF_T_CONNECT_TIMEOUT;
+    }
+}
+
+static int socks_type(const hf_ending *e, int *origin) {
+    *origin = HF_O_PROXY;
+    switch (e->proxy_error) {
+    case PX_NO_AUTH:
+    case PX_RECV_AUTH:
+    case PX_USER_REJECTED:
+        return HF_T_PROXY_AUTH;
+    case PX_RESOLVE_HOST:
+        *origin = HF_O_SITE;
+        return HF_T_DNS_ERROR;
+    case PX_REPLY_REFUSED:
+    case PX_REPLY_HOST_UNREACHABLE:
+    case PX_REPLY_NETWORK_UNREACHABLE:
+    case PX_REPLY_TTL_EXPIRED:
+        /* The proxy did its work: it says what the site did. */
+        *origin = HF_O_SITE;
+        return HF_T_PROXY_REFUSED;
+    default:
+        if (e->proxy_error >= PX_REPLY_ADDRESS_TYPE &&
+            e->proxy_error <= PX_REQUEST_FAILED) {
+            return HF_T_PROXY_REFUSED;
+        }
+        return HF_T_PROXY_PROTOCOL;
+    }
+}
+
+static int connect_type(const hf_ending *e, int *origin) {
+    switch (e->os_errno) {
+    case EMFILE:
+    case ENFILE:
+        *origin = HF_O_LOCAL;
+        return HF_T_TOO_MANY_OPEN_FILES;
+    case EADDRNOTAVAIL:
+        *origin = HF_O_LOCAL;
+        return HF_T_LOCAL_PORT_EXHAUSTED;
+    case ECONNREFUSED:
+        return HF_T_CONNECT_REFUSED;
+    default:
+        return HF_T_CONNECT_ERROR;
+    }
+}
+
+/* The exchange itself: the request went out, or should have. */
+static int answer_type(const hf_ending *e) {
+    if (e->body_started) {
+        return HF_T_INCOMPLETE;
+    }
+    switch (e->curl_code) {
+    case CURLE_GOT_NOTHING:
+        return HF_T_EMPTY_REPLY;
+    case CURLE_SEND_ERROR:
+        return HF_T_SEND_ERROR;
+    case CURLE_TOO_LARGE:
+        return HF_T_HEADERS_TOO_LARGE;
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return HF_T_HTTP2_ERROR;
+    case CURLE_RECV_ERROR:
+        return e->os_errno == ECONNRESET || !e->got_bytes ? HF_T_CONNECTION_RESET
+                                                          : HF_T_BAD_RESPONSE;
+    default:
+        return HF_T_BAD_RESPONSE;
+    }
+}
+
+static int tls_type(const hf_ending *e, int *origin) {
+    if (e->curl_code == CURLE_PEER_FAILED_VERIFICATION) {
+        return HF_T_CERTIFICATE_ERROR;
+    }
+    if (e->tunnel && e->tls_garbage) {
+        *origin = HF_O_PROXY;
+    }
+    return HF_T_TLS_ERROR;
+}
+
+static int type_by_phase(const hf_ending *e, int *origin) {
+    switch (e->phase) {
+    case HF_P_QUEUE:
+    case HF_P_DNS:
+        return HF_T_DNS_ERROR;
+    case HF_P_CONNECT:
+        return connect_type(e, origin);
+    case HF_P_PROXY:
+        if (e->curl_code == CURLE_PEER_FAILED_VERIFICATION) {
+            return HF_T_CERTIFICATE_ERROR;
+        }
+        return HF_T_PROXY_PROTOCOL;
+    case HF_P_TLS:
+        return tls_type(e, origin);
+    default:
+        return answer_type(e);
+    }
+}
+
+static int type_of(const hf_ending *e, int *origin) {
+    if (e->due != HF_DUE_NONE || e->curl_code == CURLE_OPERATION_TIMEDOUT) {
+        *origin = e->due == HF_DUE_JOB ? HF_O_LOCAL : *origin;
+        return timeout_type(e);
+    }
+    if (e->connectcode >= 300 || (e->connectcode > 0 && e->connectcode < 200)) {
+        *origin = HF_O_PROXY;
+        return e->connectcode == 407 ? HF_T_PROXY_AUTH : HF_T_PROXY_REFUSED;
+    }
+    switch (e->curl_code) {
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        *origin = HF_O_PROXY;
+        return HF_T_DNS_ERROR;
+    case CURLE_COULDNT_RESOLVE_HOST:
+        *origin = HF_O_SITE;
+        return HF_T_DNS_ERROR;
+    case CURLE_PROXY:
+        return socks_type(e, origin);
+    case CURLE_OUT_OF_MEMORY:
+        *origin = HF_O_LOCAL;
+        return HF_T_OUT_OF_MEMORY;
+    case CURLE_URL_MALFORMAT:
+        *origin = HF_O_LOCAL;
+        return HF_T_INVALID_REQUEST;
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_ABORTED_BY_CALLBACK:
+    case CURLE_WRITE_ERROR:
+        *origin = HF_O_LOCAL;
+        return HF_T_INTERNAL;
+    default:
+        return type_by_phase(e, origin);
+    }
+}
+
+static int truncated_of(const hf_ending *e, int type) {
+    if (!e->body_started) {
+        return HF_TRUNC_NONE;
+    }
+    if (type != HF_T_INCOMPLETE) {
+        return e->due != HF_DUE_NONE ? HF_TRUNC_TIME : HF_TRUNC_DISCONNECT;
+    }
+    /* libcurl reports a broken chunk as a receive error that no system call had. */
+    bool framing = e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0;
+    return framing ? HF_TRUNC_FRAMING : HF_TRUNC_DISCONNECT;
+}
+
+void hf_outcome_classify(const hf_ending *e, hf_outcome *out) {
+    int origin = origin_of(e);
+    int type = type_of(e, &origin);
+    hf_outcome_set(out, type, e->phase, origin, NULL);
+    out->curl_code = e->curl_code;
+    out->os_errno = e->os_errno;
+    out->truncated = truncated_of(e, type);
+    if (type == HF_T_PROXY_REFUSED && e->connectcode > 0) {
+        snprintf(out->message, sizeof out->message,
+                 "the proxy answered CONNECT with status %d", e->connectcode);
+    }
+    if (type == HF_T_CERTIFICATE_ERROR && origin == HF_O_PROXY) {
+        snprintf(out->message, sizeof out->message,
+                 "the proxy's certificate could not be verified");
+    }
+}
+
+bool hf_outcome_retryable(const hf_outcome *o) {
+    switch (o->type) {
+    case HF_T_NONE:
+    case HF_T_INVALID_REQUEST:
+    case HF_T_BLOCKED_ADDRESS:
+    case HF_T_CANCELLED:
+    case HF_T_DEADLINE:
+    case HF_T_ROBOTS_DENIED:
+    case HF_T_HEADERS_TOO_LARGE:
+    case HF_T_REDIRECT_LOOP:
+    case HF_T_TOO_MANY_REDIRECTS:
+    case HF_T_BAD_REDIRECT:
+        return false;
+    case HF_T_CERTIFICATE_ERROR:
+        return o->origin == HF_O_PROXY;
+    default:
+        return true;
+    }
+}

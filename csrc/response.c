@@ -1,0 +1,214 @@
+#include "response.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+void hf_response_init(hf_response *r, int64_t max_head, int64_t max_body) {
+    memset(r, 0, sizeof *r);
+    r->head = hf_buf_make((size_t)max_head);
+    r->encoding = hf_buf_make(1024);
+    r->body = hf_buf_make((size_t)max_body);
+    hf_response_reset(r, 0);
+}
+
+static void free_hops(hf_response *r) {
+    for (int32_t i = 0; i < r->n_hops; i++) {
+        free(r->hops[i].url);
+    }
+    r->n_hops = 0;
+    hf_url_free(&r->final);
+}
+
+void hf_response_new_head(hf_response *r) {
+    r->head.len = 0;
+    r->encoding.len = 0;
+    r->status = 0;
+    r->http_version = 0;
+    r->head_done = false;
+    r->has_location = false;
+    r->has_type = false;
+    r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
+}
+
+void hf_response_reset(hf_response *r, size_t keep) {
+    hf_response_new_head(r);
+    hf_buf_reset(&r->head, keep);
+    hf_buf_reset(&r->body, keep);
+    free_hops(r);
+    r->decoded = false;
+    r->reused = false;
+    r->wire_size = 0;
+    r->remote_port = 0;
+    r->remote_ip[0] = '\0';
+    r->dns = r->connect = r->tls = r->first_byte = r->total = -1;
+}
+
+void hf_response_free(hf_response *r) {
+    free_hops(r);
+    free(r->hops);
+    r->hops = NULL;
+    r->cap_hops = 0;
+    hf_buf_free(&r->head);
+    hf_buf_free(&r->encoding);
+    hf_buf_free(&r->body);
+}
+
+/* "HTTP/1.1 200 …" and "HTTP/2 200 …": version in tenths and status. libcurl has let the
+ * line pass, so what does not fit reads as 0. */
+static void status_line(hf_response *r, const uint8_t *s, size_t n) {
+    size_t i = 5;
+    int version = 0;
+    if (i < n && s[i] >= '0' && s[i] <= '9') {
+        version = (s[i++] - '0') * 10;
+    }
+    if (i + 1 < n && s[i] == '.' && s[i + 1] >= '0' && s[i + 1] <= '9') {
+        version += s[i + 1] - '0';
+        i += 2;
+    }
+    while (i < n && s[i] == ' ') {
+        i++;
+    }
+    int status = 0;
+    for (int k = 0; k < 3 && i < n && s[i] >= '0' && s[i] <= '9'; k++) {
+        status = status * 10 + (s[i++] - '0');
+    }
+    r->http_version = version;
+    r->status = status;
+}
+
+static bool is_name(const hf_field *f, const char *name, uint32_t n) {
+    return f->name_len == n && strncasecmp((const char *)f->name, name, n) == 0;
+}
+
+static hf_range range_of(const hf_response *r, const hf_field *f) {
+    return (hf_range){(uint32_t)(f->value - r->head.data), f->value_len};
+}
+
+static int join_encoding(hf_response *r, const hf_field *f) {
+    int rc = r->encoding.len > 0 ? hf_buf_append(&r->encoding, ", ", 2) : 0;
+    return rc != 0 ? rc : hf_buf_append(&r->encoding, f->value, f->value_len);
+}
+
+/* Keeps the fields that the core acts upon. The first Location and Content-Type win, as
+ * in browsers for the former and by RFC 9110 (a sole value) for the latter. */
+static int note_field(hf_response *r, const hf_field *f) {
+    switch (f->name[0] | 0x20) {
+    case 'l':
+        if (!r->has_location && is_name(f, "location", 8)) {
+            r->location = range_of(r, f);
+            r->has_location = true;
+        }
+        break;
+    case 'c':
+        if (!r->has_type && is_name(f, "content-type", 12)) {
+            r->content_type = range_of(r, f);
+            r->has_type = true;
+        } else if (is_name(f, "content-encoding", 16)) {
+            return join_encoding(r, f);
+        }
+        break;
+    case 'r':
+        if (r->retry_after.len == 0 && is_name(f, "retry-after", 11)) {
+            r->retry_after = range_of(r, f);
+        }
+        break;
+    case 'd':
+        if (r->date.len == 0 && is_name(f, "date", 4)) {
+            r->date = range_of(r, f);
+        }
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static bool is_blank(uint8_t c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Cuts one line into name and value; a line without a colon is all name. */
+static void split(const uint8_t *s, size_t n, hf_field *out) {
+    const uint8_t *colon = memchr(s, ':', n);
+    const uint8_t *end = s + n;
+    const uint8_t *name_end = colon != NULL ? colon : end;
+    const uint8_t *value = colon != NULL ? colon + 1 : end;
+    while (name_end > s && is_blank(name_end[-1])) {
+        name_end--;
+    }
+    while (value < end && is_blank(*value)) {
+        value++;
+    }
+    while (end > value && is_blank(end[-1])) {
+        end--;
+    }
+    *out = (hf_field){s, value, (uint32_t)(name_end - s), (uint32_t)(end - value)};
+}
+
+int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
+    if (n >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+        hf_response_new_head(r);
+    }
+    size_t at = r->head.len;
+    int rc = hf_buf_append(&r->head, line, n);
+    if (rc != 0) {
+        return rc;
+    }
+    const uint8_t *mine = r->head.data + at;
+    if (at == 0) {
+        status_line(r, mine, n);
+        return 0;
+    }
+    hf_field f;
+    split(mine, n, &f);
+    if (f.name_len == 0 && f.value_len == 0) {
+        r->head_done = r->status >= 200;
+        return 0;
+    }
+    rc = f.name_len > 0 ? note_field(r, &f) : 0;
+    /* An absurdly long Content-Encoding is refused by the decoder as it stands. */
+    return rc == HF_EFULL ? 0 : rc;
+}
+
+int hf_response_hop(hf_response *r, const char *url, const uint8_t *location, size_t n) {
+    if (r->n_hops == r->cap_hops) {
+        int32_t cap = r->cap_hops == 0 ? 4 : r->cap_hops * 2;
+        hf_hop *hops = realloc(r->hops, (size_t)cap * sizeof *hops);
+        if (hops == NULL) {
+            return HF_ENOMEM;
+        }
+        r->hops = hops;
+        r->cap_hops = cap;
+    }
+    size_t len = strlen(url) + 1;
+    char *block = malloc(len + n);
+    if (block == NULL) {
+        return HF_ENOMEM;
+    }
+    memcpy(block, url, len);
+    if (n > 0) {
+        memcpy(block + len, location, n);
+    }
+    r->hops[r->n_hops++] = (hf_hop){.url = block,
+                                    .status = r->status,
+                                    .len = (uint32_t)n,
+                                    .location = (uint8_t *)block + len};
+    return 0;
+}
+
+bool hf_response_next(const hf_response *r, size_t *pos, hf_field *out) {
+    const uint8_t *base = r->head.data;
+    while (*pos < r->head.len) {
+        const uint8_t *line = base + *pos;
+        const uint8_t *nl = memchr(line, '\n', r->head.len - *pos);
+        size_t n = nl != NULL ? (size_t)(nl - line) + 1 : r->head.len - *pos;
+        bool first = *pos == 0;
+        *pos += n;
+        split(line, n, out);
+        if (!first && (out->name_len > 0 || out->value_len > 0)) {
+            return true;
+        }
+    }
+    return false;
+}

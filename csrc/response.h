@@ -1,0 +1,84 @@
+/* What one attempt brought: head, body, hops, times. Plain data, owned by a transfer.
+ *
+ * head holds the raw lines of the final header block, status line first, each with its
+ * line end. Slices point into head and move with it, so they are offsets.
+ */
+#ifndef HF_RESPONSE_H
+#define HF_RESPONSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "buf.h"
+#include "url.h"
+
+/* A run of bytes inside another buffer. */
+typedef struct hf_range {
+    uint32_t at;
+    uint32_t len;
+} hf_range;
+
+typedef struct hf_hop {
+    char *url;         /* as requested, without user info; owned */
+    int32_t status;    /* 3xx */
+    uint32_t len;      /* bytes of location */
+    uint8_t *location; /* raw; owned, in one block with url */
+} hf_hop;
+
+typedef struct hf_response {
+    struct hf_response *next; /* in the shard's pool while free */
+    int32_t status;       /* of the final response, 0 = none came */
+    int32_t http_version; /* 10, 11, 20, 30; 0 = none */
+    bool head_done;       /* the final head is complete */
+    bool has_location;
+    bool has_type;        /* content_type is set */
+    bool decoded;         /* a content encoding was taken off */
+    bool reused;          /* the connection had served before */
+    hf_range location;
+    hf_range content_type;
+    hf_range retry_after;
+    hf_range date;
+    hf_buf head;
+    hf_buf encoding;      /* all Content-Encoding values, joined by ", " */
+    hf_buf body;          /* decoded */
+    uint64_t wire_size;   /* bytes of body before decoding */
+    hf_hop *hops;         /* owned array */
+    int32_t n_hops;
+    int32_t cap_hops;
+    hf_url final;         /* where the last hop led; text NULL without hops; owned */
+    int32_t remote_port;  /* 0 = not connected */
+    char remote_ip[64];
+    int64_t dns;          /* us, -1 = phase not reached; as the next four */
+    int64_t connect;
+    int64_t tls;
+    int64_t first_byte;
+    int64_t total;
+} hf_response;
+
+void hf_response_init(hf_response *r, int64_t max_head, int64_t max_body);
+
+/* Forgets the content for the next attempt; keeps up to `keep` bytes of memory. */
+void hf_response_reset(hf_response *r, size_t keep);
+void hf_response_free(hf_response *r);
+
+/* Forgets the head only: a new header block, or a new hop, begins. */
+void hf_response_new_head(hf_response *r);
+
+/* Takes one raw header line. Returns 0, HF_EFULL past the cap, HF_ENOMEM. */
+int hf_response_header(hf_response *r, const uint8_t *line, size_t n);
+
+/* Adds a followed redirect. Returns 0 or HF_ENOMEM. */
+int hf_response_hop(hf_response *r, const char *url, const uint8_t *location, size_t n);
+
+/* One header of the final block. name and value point into head. */
+typedef struct hf_field {
+    const uint8_t *name;
+    const uint8_t *value;
+    uint32_t name_len;
+    uint32_t value_len;
+} hf_field;
+
+/* Walks the headers: *pos starts at 0. Returns false past the last one. */
+bool hf_response_next(const hf_response *r, size_t *pos, hf_field *out);
+
+#endif
