@@ -42,14 +42,14 @@ static size_t last_at(const uint8_t *in, size_t from, size_t to) {
     return to;
 }
 
-/* True when in[from..to) can't be a port, so that it may be a password's start. */
+/* True when in[from..to) is no port, so that it may be a password's start. */
 static bool not_a_port(const uint8_t *in, size_t from, size_t to) {
     for (size_t i = from; i < to; i++) {
         if (!is_digit(in[i])) {
             return true;
         }
     }
-    return to - from > 5;
+    return to == from || to - from > 5;
 }
 
 hf_userinfo hf_url_userinfo(const uint8_t *in, size_t n) {
