@@ -13,8 +13,7 @@
  *   - A byte order mark is not part of the text: the source "bom" tells that it stood
  *     there. UTF-32 is told by its mark, but not decoded.
  *
- * A context belongs to one thread. It holds the scratch memory and the host's
- * converters (iconv), opened at first use and then kept.
+ * A context belongs to one thread and holds the memory that decoded text stands in.
  */
 #ifndef HF_TEXT_H
 #define HF_TEXT_H
@@ -53,7 +52,7 @@ void hf_text_free(hf_text_ctx *ctx);
 /* Decides and decodes. content_type is the header's value as it came, NULL for none.
  * With force_text neither Content-Type nor NUL makes a body binary.
  * Valid:  out->utf8 while the body lives and until the next call with this ctx.
- * Blocks: no, but opening a converter reads the host's files once per charset.
+ * Blocks: no.
  * Returns 0, or HF_ENOMEM, with the body told as base64 then.
  */
 int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,

@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* 1 when all n bytes are valid UTF-8 (also for n = 0), else 0. */
 int hf_utf8_valid(const uint8_t *s, size_t n);
@@ -18,6 +19,22 @@ size_t hf_utf8_valid_prefix(const uint8_t *s, size_t n);
 
 /* Bytes at the start of s below 0x80. */
 size_t hf_utf8_ascii_prefix(const uint8_t *s, size_t n);
+
+/* Copies the bytes at the start of s that are below 0x80. out holds n bytes and does
+ * not overlap s. Returns the count. */
+static inline size_t hf_utf8_copy_ascii(uint8_t *out, const uint8_t *s, size_t n) {
+    size_t i = 0;
+    for (; n - i >= 8; i += 8) {
+        uint64_t word;
+        memcpy(&word, s + i, 8);
+        if ((word & 0x8080808080808080u) != 0)
+            break;
+        memcpy(out + i, &word, 8);
+    }
+    for (; i < n && s[i] < 0x80; i++)
+        out[i] = s[i];
+    return i;
+}
 
 /* Writes code point cp, below 0x110000 and no surrogate, as one to four bytes.
  * out holds four; bytes past the count may be overwritten. Returns the count. */

@@ -1,0 +1,52 @@
+/* The tables behind charset and cjk. Written by tools/make_charsets.py. */
+#ifndef HF_CHARSET_DATA_H
+#define HF_CHARSET_DATA_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <uchar.h>
+
+typedef enum hf_charset_kind {
+    HF_CS_SINGLE,
+    HF_CS_UTF8,
+    HF_CS_UTF16LE,
+    HF_CS_UTF16BE,
+    HF_CS_GB18030,
+    HF_CS_BIG5,
+    HF_CS_EUC_JP,
+    HF_CS_ISO_2022_JP,
+    HF_CS_SHIFT_JIS,
+    HF_CS_EUC_KR,
+    HF_CS_NEVER /* a name that is known and not decoded */
+} hf_charset_kind;
+
+struct hf_charset {
+    const char *name; /* lower case, as in the record */
+    hf_charset_kind kind;
+    const uint16_t *table; /* of HF_CS_SINGLE: bytes 80 to FF; 0 where undefined */
+};
+
+typedef struct hf_charset_label {
+    const char *label; /* lower case */
+    size_t index;      /* into hf_charsets */
+} hf_charset_label;
+
+typedef struct hf_gb18030_run {
+    uint16_t pointer; /* number of the first four-byte form of the run */
+    uint16_t cp;      /* its code point; those after it follow */
+} hf_gb18030_run;
+
+extern const struct hf_charset hf_charsets[];
+extern const hf_charset_label hf_charset_labels[]; /* sorted by label */
+extern const size_t hf_charset_label_count;
+
+/* Rows by lead byte, cells by trail byte; 0 where undefined. A terminator ends each. */
+extern const char16_t hf_gbk_index[23941];     /* 81.., 190 in a row */
+extern const char32_t hf_big5_index[18841];    /* 87.., 157 in a row */
+extern const char16_t hf_jis0208_index[11281]; /* 188 in a row, as Shift_JIS */
+extern const char16_t hf_jis0212_index[8837];  /* 94 in a row */
+extern const char16_t hf_euc_kr_index[23941];  /* 81 41.., 190 in a row */
+extern const hf_gb18030_run hf_gb18030_runs[];
+extern const size_t hf_gb18030_run_count;
+
+#endif

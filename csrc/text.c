@@ -1,0 +1,144 @@
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "sniff.h"
+#include "utf8.h"
+
+/* Scratch memory that is worth keeping between calls. */
+enum { KEEP = 1 << 20 };
+
+struct hf_text_ctx {
+    hf_buf scratch; /* the text of the last call, unless it stands in the body */
+};
+
+hf_text_ctx *hf_text_new(void) {
+    hf_text_ctx *ctx = malloc(sizeof *ctx);
+    if (ctx != NULL)
+        ctx->scratch = hf_buf_make(SIZE_MAX);
+    return ctx;
+}
+
+void hf_text_free(hf_text_ctx *ctx) {
+    if (ctx == NULL)
+        return;
+    hf_buf_free(&ctx->scratch);
+    free(ctx);
+}
+
+const char *hf_text_source_name(int source) {
+    switch (source) {
+    case HF_CHARSET_BOM:
+        return "bom";
+    case HF_CHARSET_HEADER:
+        return "header";
+    case HF_CHARSET_META:
+        return "meta";
+    case HF_CHARSET_VALID:
+        return "valid";
+    case HF_CHARSET_DEFAULT:
+        return "default";
+    default:
+        return NULL;
+    }
+}
+
+static int as_base64(hf_text *out, int source, const char *charset) {
+    *out = (hf_text){HF_TEXT_BASE64, source, charset, NULL, 0};
+    return 0;
+}
+
+static int as_text(hf_text *out, int source, const char *charset, const uint8_t *s,
+                   size_t n) {
+    *out = (hf_text){HF_TEXT_UTF8, source, charset, s, n};
+    return 0;
+}
+
+/* Decodes s, which source claims to be in cs. Returns 1, 0 when it is not, HF_ENOMEM;
+ * out is set with 1 only. */
+static int decode(hf_text_ctx *ctx, const hf_charset *cs, int source, const uint8_t *s,
+                  size_t n, hf_text *out) {
+    const char *name = hf_charset_name(cs);
+    int as_it_is = hf_charset_is_utf8(cs) ? hf_utf8_valid(s, n)
+                                          : hf_charset_keeps_ascii(cs, s, n) &&
+                                                hf_utf8_ascii_prefix(s, n) == n;
+    if (as_it_is || hf_charset_is_utf8(cs)) {
+        if (as_it_is)
+            as_text(out, source, name, s, n);
+        return as_it_is;
+    }
+    int rc = hf_buf_reserve(&ctx->scratch, hf_charset_room(n));
+    if (rc != 0)
+        return HF_ENOMEM;
+    int64_t len = hf_charset_decode(cs, ctx->scratch.data, s, n);
+    if (len < 0)
+        return 0;
+    as_text(out, source, name, ctx->scratch.data, (size_t)len);
+    return 1;
+}
+
+/* A byte order mark is proof: what does not follow it is broken, not something else. */
+static int by_bom(hf_text_ctx *ctx, const uint8_t *body, size_t n, int *found,
+                  hf_text *out) {
+    size_t len;
+    const char *utf32 = hf_sniff_utf32(body, n);
+    const hf_charset *cs = hf_sniff_bom(body, n, &len);
+    *found = utf32 != NULL || cs != NULL;
+    if (utf32 != NULL)
+        return as_base64(out, HF_CHARSET_BOM, utf32);
+    if (cs == NULL)
+        return 0;
+    int rc = decode(ctx, cs, HF_CHARSET_BOM, body + len, n - len, out);
+    if (rc != 1)
+        as_base64(out, HF_CHARSET_BOM, hf_charset_name(cs));
+    return rc < 0 ? rc : 0;
+}
+
+/* Nothing is claimed: UTF-8 by validity, else windows-1252, which never fails. */
+static int by_bytes(hf_text_ctx *ctx, const uint8_t *body, size_t n, hf_text *out) {
+    static const char fallback[] = "windows-1252";
+    if (hf_utf8_valid(body, n))
+        return as_text(out, HF_CHARSET_VALID, "utf-8", body, n);
+    const hf_charset *cs =
+        hf_charset_find((const uint8_t *)fallback, sizeof fallback - 1);
+    int rc = decode(ctx, cs, HF_CHARSET_DEFAULT, body, n, out);
+    if (rc < 0)
+        as_base64(out, HF_CHARSET_DEFAULT, hf_charset_name(cs));
+    return rc < 0 ? rc : 0;
+}
+
+int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
+                   const uint8_t *content_type, size_t ct_len, int force_text,
+                   hf_text *out) {
+    *out = (hf_text){HF_TEXT_NONE, HF_CHARSET_NULL, NULL, NULL, 0};
+    hf_buf_reset(&ctx->scratch, KEEP);
+    if (n == 0)
+        return 0;
+    hf_content_type type = hf_sniff_content_type(content_type, ct_len);
+    if (type.binary && !force_text)
+        return as_base64(out, HF_CHARSET_NULL, NULL);
+    int found;
+    int rc = by_bom(ctx, body, n, &found, out);
+    if (found)
+        return rc;
+    const hf_charset *claim = type.charset;
+    int source = HF_CHARSET_HEADER;
+    if (claim == NULL && type.markup) {
+        claim = hf_sniff_markup(body, n);
+        source = HF_CHARSET_META;
+    }
+    if (claim == NULL) {
+        if (!force_text && memchr(body, 0, n) != NULL)
+            return as_base64(out, HF_CHARSET_NULL, NULL);
+        return by_bytes(ctx, body, n, out);
+    }
+    rc = decode(ctx, claim, source, body, n, out);
+    if (rc == 1)
+        return 0;
+    if (rc == 0 && !hf_charset_is_utf8(claim) && hf_utf8_valid(body, n))
+        return as_text(out, HF_CHARSET_VALID, "utf-8", body, n);
+    as_base64(out, source, hf_charset_name(claim));
+    return rc;
+}
