@@ -1,0 +1,9 @@
+"""Exit codes of the command line; users' scripts rely on them."""
+
+from __future__ import annotations
+
+OK = 0  # every input has its record, errors included
+ENGINE = 1  # the compiled core could not work
+USAGE = 2  # click's own code too
+INTERRUPTED = 3  # SIGINT or SIGTERM
+SINK = 4  # the output failed

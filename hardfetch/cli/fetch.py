@@ -1,0 +1,159 @@
+"""`hardfetch fetch`: from options to a Fetcher, and from its end to an exit code."""
+
+from __future__ import annotations
+
+import errno
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hardfetch import profiles, values
+from hardfetch.cli import console, exits, limits
+from hardfetch.cli.fetch_options import fetch_options
+from hardfetch.cli.interrupts import Interrupts
+from hardfetch.cli.progress import Progress, Snapshot
+from hardfetch.cli.sources import SourceError, Sources
+from hardfetch.cli.summary import SummaryFile, summary_text
+from hardfetch.errors import EngineError, OptionError, SinkError
+from hardfetch.fetcher import Fetcher
+
+if TYPE_CHECKING:
+    from hardfetch.summary import Summary
+
+_STDOUT = 1
+_READ = 256 << 10  # bytes of input at a time
+
+
+@click.command()
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@fetch_options
+@click.pass_context
+def fetch(ctx: click.Context, /, sources: tuple[str, ...], **given: Any) -> int:
+    """Fetch URLs and write one NDJSON record for each.
+
+    SOURCE is a URL, a file of lines, or - for stdin, which is also the default. A line
+    is a URL or a JSON object with url, id, method, headers, body, proxy and more; blank
+    lines and those that start with # are passed over.
+
+    TIME is seconds, or 300ms, 2m, 1h. SIZE is bytes, or 300k, 16M, 2G.
+    """
+    if given["impersonate"] == "list":
+        click.echo("\n".join(profiles.names()))
+        return exits.OK
+    command = _Command(ctx, sources, given)
+    try:
+        return command.run()
+    except OptionError as error:
+        raise _usage_error(ctx, error) from None
+    except SourceError as error:
+        raise click.BadParameter(str(error), ctx, param_hint="SOURCE") from None
+    except SinkError as error:
+        if error.errno != errno.EPIPE:
+            console.say(f"hardfetch: {error}", patience=1.0)
+        return exits.SINK
+    except EngineError as error:
+        console.say(f"hardfetch: {error}", patience=1.0)
+        return exits.ENGINE
+
+
+def _usage_error(ctx: click.Context, error: OptionError) -> click.UsageError:
+    """Name the option in the way of the command line: its message starts with it."""
+    name, colon, rest = str(error).partition(": ")
+    for param in ctx.command.params:
+        if colon and param.name == name:
+            return click.BadParameter(rest, ctx, param)
+    return click.UsageError(str(error), ctx)
+
+
+class _Command:
+    """One call of `hardfetch fetch`."""
+
+    def __init__(
+        self, ctx: click.Context, sources: tuple[str, ...], given: dict[str, Any]
+    ) -> None:
+        self._ctx = ctx
+        self._names = sources
+        self._output: str = given.pop("output")
+        self._summary: str | None = given.pop("summary")
+        self._quiet: bool = given.pop("quiet")
+        self._shows_progress = not (given.pop("no_progress") or self._quiet)
+        self._options = {k: v for k, v in given.items() if v is not None and v != ()}
+
+    def run(self) -> int:
+        """Fetch everything and return the exit code."""
+        self._read_data()
+        drain = self._drain()
+        if self._output == "-" and _STDOUT in (self._ctx.obj or ()):
+            raise SinkError(errno.EBADF, "stdout is closed")
+        with Sources(self._names) as sources, Fetcher(**self._options) as fetcher:
+            self._refuse_own_input(sources)
+            with SummaryFile(self._summary) as report:
+                self._prepare_descriptors(fetcher)
+                with Interrupts(sources, fetcher, drain) as interrupts:
+                    summary = self._fetch(sources, fetcher)
+                report.write(summary)
+        if not self._quiet:
+            console.say(summary_text(summary), patience=1.0)
+        return exits.INTERRUPTED if interrupts.count else exits.OK
+
+    def _fetch(self, sources: Sources, fetcher: Fetcher) -> Summary:
+        sink: int | str = _STDOUT if self._output == "-" else self._output
+        lines = io.BufferedReader(sources, _READ)
+        if not self._shows_progress:
+            return fetcher.run(lines, sink)
+
+        def look() -> Snapshot | None:
+            return _snapshot(fetcher, sources)
+
+        with Progress(look):
+            return fetcher.run(lines, sink)
+
+    def _read_data(self) -> None:
+        data = self._options.get("data")
+        if isinstance(data, str) and data.startswith("@"):
+            try:
+                self._options["data"] = Path(data[1:]).read_bytes()
+            except OSError as error:
+                reason = f"data: {data[1:]!r} can't be read: {error.strerror}"
+                raise OptionError(reason) from None
+
+    def _drain(self) -> float:
+        asked = self._options.get("drain", "10")
+        if asked in ("0", "0s"):
+            self._options.pop("drain")
+            return 0.0
+        return values.seconds("drain", asked)
+
+    def _refuse_own_input(self, sources: Sources) -> None:
+        try:
+            status = Path(self._output).stat() if self._output != "-" else None
+        except OSError:
+            return
+        if status is not None and sources.holds(status):
+            raise OptionError("output: this file is also a SOURCE")
+
+    def _prepare_descriptors(self, fetcher: Fetcher) -> None:
+        needed = limits.descriptors_needed(fetcher.options.max_concurrency)
+        limit = limits.raise_descriptor_limit(needed)
+        if not limits.allows(limit, needed) and not self._quiet:
+            console.say(
+                f"hardfetch: {needed} descriptors may be needed, {limit} are allowed; "
+                "raise `ulimit -n` or lower --max-concurrency (see hardfetch doctor)"
+            )
+
+
+def _snapshot(fetcher: Fetcher, sources: Sources) -> Snapshot | None:
+    stats = fetcher.stats()
+    return Snapshot(
+        inputs=stats.inputs,
+        records=stats.records,
+        errors=sum(stats.by_type[1:]),
+        retries=stats.retries,
+        in_flight=stats.in_flight_now,
+        ring=stats.ring_used_now / max(1, stats.ring_capacity),
+        read=sources.position,
+        size=sources.size,
+        complete=sources.ended,
+    )

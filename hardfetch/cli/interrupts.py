@@ -1,0 +1,72 @@
+"""What SIGINT and SIGTERM do to a run.
+
+The first one stops admission and lets fetches in flight end within the drain time; the
+second one aborts them. What is finished is still written, unless nobody reads it: then
+the process ends without.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from hardfetch.cli import console, exits
+
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_LAST_WORD = 2.0  # seconds from the second signal to the end, whatever waits
+
+
+class _Input(Protocol):
+    def stop(self) -> None: ...
+
+
+class _Engine(Protocol):
+    def stop(self, drain: float) -> None: ...
+
+
+class Interrupts:
+    """Handles the signals as long as the context is open. Thread: main."""
+
+    def __init__(self, source: _Input, engine: _Engine, drain: float) -> None:
+        """Take what is to be stopped; drain is seconds."""
+        self.count = 0  # signals so far
+        self._source = source
+        self._engine = engine
+        self._drain = drain
+        self._before: list[signal._HANDLER] = []
+
+    def __enter__(self) -> Interrupts:
+        """Put the handlers in place."""
+        self._before = [signal.signal(number, self._handle) for number in _SIGNALS]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Put the handlers that stood before back."""
+        for number, before in zip(_SIGNALS, self._before, strict=True):
+            signal.signal(number, before)
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        self._source.stop()
+        if self.count == 1:
+            self._engine.stop(self._drain)
+            console.say(
+                f"hardfetch: {signal.Signals(number).name}: fetches in flight may end "
+                f"within {self._drain:g} s; a second signal aborts them"
+            )
+            return
+        self._engine.stop(0.0)
+        if self.count == 2:
+            timer = threading.Timer(_LAST_WORD, os._exit, (exits.INTERRUPTED,))
+            timer.daemon = True
+            timer.start()

@@ -1,0 +1,266 @@
+"""The parts of the command line that need no engine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from hardfetch.cli import console, limits, units
+from hardfetch.cli.progress import Meter, Progress, Snapshot, total_inputs
+from hardfetch.cli.sources import SourceError, Sources
+
+
+def everything(sources: Sources) -> bytes:
+    return b"".join(iter(lambda: sources.read(7) or b"", b""))
+
+
+class TestUnits:
+    @pytest.mark.parametrize(
+        ("count", "text"),
+        [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1024 * 1024 - 1, "1.0 MiB"),
+            (1536 * 1024 * 1024, "1.5 GiB"),
+            (5 << 40, "5.0 TiB"),
+            (5 << 50, "5120.0 TiB"),
+        ],
+    )
+    def test_sizes_change_unit_where_they_should(self, count: int, text: str) -> None:
+        assert units.format_size(count) == text
+
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [
+            (0, "0.0 ms"),
+            (0.00314, "3.1 ms"),
+            (0.99999, "1.0 s"),
+            (12, "12.0 s"),
+            (59.96, "1:00"),
+            (62, "1:02"),
+            (3723, "1:02:03"),
+        ],
+    )
+    def test_times_change_unit_where_they_should(
+        self, seconds: float, text: str
+    ) -> None:
+        assert units.format_time(seconds) == text
+
+    def test_a_slow_rate_keeps_a_decimal(self) -> None:
+        assert units.format_rate(0.52) == "0.5/s"
+        assert units.format_rate(12345.6) == "12,346/s"
+
+
+class TestSources:
+    def test_sources_come_in_order_and_each_ends_its_line(self, tmp_path: Path) -> None:
+        one, two = tmp_path / "one", tmp_path / "two"
+        one.write_bytes(b"http://a/\nhttp://b/")
+        two.write_bytes(b"http://c/\n")
+        with Sources([str(one), "http://x/", str(two), str(tmp_path / "one")]) as s:
+            assert s.size == 19 + 10 + 10 + 19
+            assert everything(s) == (
+                b"http://a/\nhttp://b/\nhttp://x/\nhttp://c/\nhttp://a/\nhttp://b/\n"
+            )
+            assert s.position == s.size
+
+    def test_an_empty_file_adds_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / "empty").touch()
+        with Sources([str(tmp_path / "empty")]) as sources:
+            assert everything(sources) == b""
+
+    def test_a_url_with_a_line_feed_stays_one_input(self) -> None:
+        with Sources(["http://a/\nhttp://b/"]) as sources:
+            assert everything(sources) == b'{"url":"http://a/\\nhttp://b/"}\n'
+
+    def test_a_missing_file_is_told_before_any_other_is_read(
+        self, tmp_path: Path
+    ) -> None:
+        with pytest.raises(SourceError, match="nowhere.*No such file"):
+            Sources(["http://a/", str(tmp_path / "nowhere")])
+
+    def test_a_name_without_scheme_gets_a_hint(self) -> None:
+        with pytest.raises(SourceError, match="a URL starts with http"):
+            Sources(["example.com"])
+
+    def test_a_folder_is_no_source(self, tmp_path: Path) -> None:
+        with pytest.raises(SourceError, match="is a folder"):
+            Sources([str(tmp_path)])
+
+    def test_a_pipe_makes_the_size_unknown(self, tmp_path: Path) -> None:
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        keep = os.open(fifo, os.O_RDWR)
+        try:
+            with Sources([str(fifo), "http://a/"]) as sources:
+                assert sources.size is None
+                os.write(keep, b"http://b/\n")
+                assert sources.read(100) == b"http://b/\n"
+        finally:
+            os.close(keep)
+
+    def test_stop_ends_a_read_that_waits(self, tmp_path: Path) -> None:
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        keep = os.open(fifo, os.O_RDWR)
+        try:
+            with Sources([str(fifo)]) as sources:
+                got: list[bytes | None] = []
+                reader = threading.Thread(target=lambda: got.append(sources.read(10)))
+                reader.start()
+                sources.stop()
+                reader.join(timeout=10)
+                assert got == [b""]
+        finally:
+            os.close(keep)
+
+    def test_the_output_is_recognised_among_the_sources(self, tmp_path: Path) -> None:
+        path = tmp_path / "urls"
+        path.write_bytes(b"http://a/\n")
+        other = tmp_path / "other"
+        other.touch()
+        with Sources([str(path)]) as sources:
+            assert sources.holds(path.stat())
+            assert not sources.holds(other.stat())
+
+    def test_closing_twice_leaks_and_closes_nothing_of_others(self) -> None:
+        sources = Sources(["http://a/"])
+        sources.close()
+        one, two = os.pipe()
+        sources.close()
+        os.close(one)
+        os.close(two)
+
+
+def snapshot(**changes: object) -> Snapshot:
+    fields: dict[str, object] = {
+        "inputs": 100,
+        "records": 50,
+        "errors": 3,
+        "retries": 0,
+        "in_flight": 8,
+        "ring": 0.25,
+        "read": 1000,
+        "size": 10_000,
+        "complete": False,
+    }
+    return Snapshot(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+class TestProgress:
+    def test_the_total_is_estimated_by_bytes_until_all_was_read(self) -> None:
+        assert total_inputs(snapshot()) == 1000
+        assert total_inputs(snapshot(complete=True)) == 100
+        assert total_inputs(snapshot(size=None)) is None
+        assert total_inputs(snapshot(read=0)) is None
+
+    def test_the_rate_is_that_of_the_last_ten_seconds(self) -> None:
+        meter = Meter()
+        assert meter.rate(0.0, 0) == 0.0
+        for second in range(1, 31):
+            rate = meter.rate(float(second), second * 100)
+        assert rate == pytest.approx(100)
+        for second in range(31, 51):
+            rate = meter.rate(float(second), 3000)
+        assert rate == 0.0
+
+    def test_a_line_says_what_is_left(self) -> None:
+        meter = Meter()
+        meter.rate(0.0, 0)
+        assert meter.line(1.0, snapshot()) == (
+            "50 of 1,000, 50/s, 8 in flight, 3 errors, ring 25%, ETA 0:19"
+        )
+
+    def test_a_line_without_a_total_has_no_eta(self) -> None:
+        meter = Meter()
+        meter.rate(0.0, 0)
+        line = meter.line(1.0, snapshot(size=None, retries=2))
+        assert line == "50, 50/s, 8 in flight, 3 errors, 2 retries, ring 25%"
+
+    def test_a_stuck_look_does_not_hold_up_the_end(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        release = threading.Event()
+        entered = threading.Event()
+
+        def look() -> None:
+            entered.set()
+            release.wait(30)
+
+        monkeypatch.setattr("hardfetch.cli.progress._LINE", 0.001)
+        began = time.monotonic()
+        with Progress(look):
+            assert entered.wait(10)
+        assert time.monotonic() - began < 5
+        release.set()
+
+
+class TestConsole:
+    def test_a_full_stderr_is_not_waited_for(self) -> None:
+        # In a process of its own, since it is about descriptor 2.
+        code = (
+            "import os, time; from hardfetch.cli import console\n"
+            "r, w = os.pipe(); os.set_blocking(w, False)\n"
+            "try:\n"
+            "    while True: os.write(w, b'x' * 65536)\n"
+            "except BlockingIOError: pass\n"
+            "os.set_blocking(w, True); os.dup2(w, 2)\n"
+            "t = time.monotonic(); said = console.say('hello', patience=0.2)\n"
+            "print(said, 0.1 < time.monotonic() - t < 5)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=60, check=True
+        )
+        assert done.stdout == b"False True\n"
+
+    def test_a_closed_stderr_is_no_error(self) -> None:
+        code = (
+            "import os; from hardfetch.cli import console\n"
+            "os.close(2); print(console.say('hello'))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=60, check=True
+        )
+        assert done.stdout == b"False\n"
+
+    def test_closed_standard_files_are_taken_by_nothing_else(self) -> None:
+        code = (
+            "import os; from hardfetch.cli import console\n"
+            "out = os.dup(1); os.close(0); os.close(1)\n"
+            "closed = console.reopen_standard_files()\n"
+            "fd = os.open('/dev/null', os.O_RDONLY)\n"
+            "os.write(out, f'{closed} {fd > 2}'.encode())"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=60, check=False
+        )
+        assert done.stdout == b"[0, 1] True"
+
+
+class TestLimits:
+    def test_more_in_flight_needs_more_descriptors(self) -> None:
+        assert limits.descriptors_needed(256) > 256
+        assert limits.descriptors_needed(512) > limits.descriptors_needed(256)
+
+    def test_the_limit_is_lifted_no_further_than_allowed(self) -> None:
+        code = (
+            "import resource; from hardfetch.cli import limits\n"
+            "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 200))\n"
+            "print(limits.raise_descriptor_limit(100), "
+            "limits.raise_descriptor_limit(80), limits.raise_descriptor_limit(1000))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=60, check=True
+        )
+        assert done.stdout == b"100 100 200\n"
+
+    def test_unlimited_allows_everything(self) -> None:
+        assert limits.allows(-1, 10**9)
+        assert limits.allows(10, 10)
+        assert not limits.allows(9, 10)
