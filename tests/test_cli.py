@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
 
+import click
 import pytest
 
-from hardfetch.cli import console, limits, units
+from hardfetch.cli import exits, limits, units
+from hardfetch.cli.fetch_options import fetch_options
+from hardfetch.cli.interrupts import Interrupts
 from hardfetch.cli.progress import Meter, Progress, Snapshot, total_inputs
 from hardfetch.cli.sources import SourceError, Sources
+from hardfetch.cli.summary import SummaryFile, summary_dict, summary_text
+from hardfetch.errors import OptionError
+from hardfetch.options import OPTION_NAMES
+from hardfetch.summary import Stats, Summary
 
 
 def everything(sources: Sources) -> bytes:
@@ -264,3 +272,151 @@ class TestLimits:
         assert limits.allows(-1, 10**9)
         assert limits.allows(10, 10)
         assert not limits.allows(9, 10)
+
+
+@click.command()
+@fetch_options
+def bare_command(**_given: object) -> None:
+    """All options and nothing else."""
+
+
+class TestOptions:
+    #: Names that only Python has, each for an option that the command line spells
+    #: the other way round.
+    PYTHON_ONLY = frozenset({"follow", "verify", "record_headers"})
+    CLI_ONLY = frozenset({"output", "summary", "no_progress", "quiet"})
+
+    def test_every_option_of_a_fetcher_is_on_the_command_line(self) -> None:
+        names = {param.name for param in bare_command.params}
+        assert OPTION_NAMES - names == self.PYTHON_ONLY
+
+    def test_every_option_here_is_one_of_a_fetcher(self) -> None:
+        names = {param.name for param in bare_command.params}
+        assert names - OPTION_NAMES == self.CLI_ONLY
+
+    def test_long_names_are_the_fetchers_with_hyphens(self) -> None:
+        for param in bare_command.params:
+            assert param.name is not None
+            assert f"--{param.name.replace('_', '-')}" in param.opts
+
+    def test_no_default_stands_in_two_places(self) -> None:
+        for param in bare_command.params:
+            if param.name in OPTION_NAMES:
+                assert param.default in (None, ()) or param.multiple
+
+
+STATS = Stats(
+    inputs=10,
+    accepted=10,
+    records=9,
+    dropped=1,
+    started=12,
+    retries=3,
+    redirects=2,
+    connects=4,
+    bytes_wire=1000,
+    bytes_body=4096,
+    bytes_out=9000,
+    deadlines_fired=2,
+    overrun_max=0.003,
+    by_class=(2, 0, 6, 0, 1, 0),
+    by_type=(7, 1, 0, 1),
+    overrun=(0,) * 11 + (1, 1) + (0,) * 19,
+)
+
+
+class TestSummary:
+    summary = Summary.of(STATS, elapsed=0.5, cpu=0.009, interrupted=True)
+
+    def test_the_json_has_what_is_promised(self) -> None:
+        out = summary_dict(self.summary)
+        assert out["inputs"] == 10
+        assert out["records"] == 9
+        assert out["by_status_class"] == {"none": 2, "2xx": 6, "4xx": 1}
+        assert sum(out["by_error_type"].values()) == 2
+        assert out["bytes"] == {"wire": 1000, "body": 4096, "out": 9000}
+        assert out["elapsed"] == 0.5
+        assert out["cpu_seconds"] == 0.009
+        assert set(out["overrun"]) == {"fired", "p50", "p99", "max"}
+        assert {"ring", "writer"} <= set(out)
+
+    def test_the_text_names_what_is_missing(self) -> None:
+        text = summary_text(self.summary)
+        assert text.startswith(
+            "9 records of 10 inputs in 500.0 ms, 18/s, 1 left without a record\n"
+        )
+        assert "2xx 6, none 2, 4xx 1" in text
+        assert "1,000 us a record" in text
+        assert "max 3.0 ms over 2 limits" in text
+
+    def test_an_empty_run_divides_by_nothing(self) -> None:
+        empty = Summary.of(Stats(), elapsed=0.0, cpu=0.0, interrupted=False)
+        assert summary_text(empty).startswith("0 records of 0 inputs in 0.0 ms, 0.0/s")
+
+    def test_the_file_is_replaced_whole(self, tmp_path: Path) -> None:
+        path = tmp_path / "summary.json"
+        path.write_text("x" * 10_000)
+        with SummaryFile(str(path)) as file:
+            assert path.read_text() == "x" * 10_000
+            file.write(self.summary)
+        assert path.read_bytes().endswith(b"}\n")
+        assert b"x" * 100 not in path.read_bytes()
+
+    def test_a_pipe_takes_it_too(self, tmp_path: Path) -> None:
+        fifo = tmp_path / "fifo"
+        os.mkfifo(fifo)
+        keep = os.open(fifo, os.O_RDWR)
+        try:
+            with SummaryFile(str(fifo)) as file:
+                file.write(self.summary)
+            assert os.read(keep, 1 << 16).endswith(b"}\n")
+        finally:
+            os.close(keep)
+
+    def test_a_file_that_cannot_be_written_is_a_wrong_option(
+        self, tmp_path: Path
+    ) -> None:
+        with (
+            pytest.raises(OptionError, match="^summary: .*can't be written"),
+            SummaryFile(str(tmp_path / "no" / "file")),
+        ):
+            pass
+
+
+class Calls:
+    """Stands for the input and for the engine."""
+
+    def __init__(self) -> None:
+        self.stops: list[tuple[float, ...]] = []
+
+    def stop(self, *arguments: float) -> None:
+        self.stops.append(arguments)
+
+
+class TestInterrupts:
+    def test_the_first_signal_drains_and_the_second_aborts(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ended: list[object] = []
+        monkeypatch.setattr("hardfetch.cli.interrupts._LAST_WORD", 0.001)
+        monkeypatch.setattr("os._exit", ended.append)
+        source, engine = Calls(), Calls()
+        with Interrupts(source, engine, 7.0) as interrupts:
+            signal.raise_signal(signal.SIGTERM)
+            assert engine.stops == [(7.0,)]
+            assert interrupts.count == 1
+            assert not ended
+            signal.raise_signal(signal.SIGINT)
+            assert engine.stops == [(7.0,), (0.0,)]
+            for thread in threading.enumerate():
+                if isinstance(thread, threading.Timer):
+                    thread.join(10)
+        assert ended == [exits.INTERRUPTED]
+        assert source.stops == [(), ()]
+
+    def test_the_handlers_that_stood_before_come_back(self) -> None:
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        with Interrupts(Calls(), Calls(), 1.0):
+            assert signal.getsignal(signal.SIGINT) != before[0]
+        after = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        assert after == before
