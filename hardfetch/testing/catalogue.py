@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from hardfetch.testing import dns, faults, tlsfaults
+from hardfetch.testing import (
+    charsets,
+    dns,
+    encodings,
+    faults,
+    framing,
+    h2faults,
+    headers,
+    proxies,
+    socks,
+    tlsfaults,
+)
 from hardfetch.testing.model import Spec
+
+_MODULES = (
+    faults,
+    framing,
+    headers,
+    encodings,
+    charsets,
+    tlsfaults,
+    h2faults,
+    proxies,
+    socks,
+    dns,
+)
 
 
 def _collect() -> dict[str, Spec]:
     found: dict[str, Spec] = {}
-    for module in (faults, tlsfaults, dns):
+    for module in _MODULES:
         for spec in module.specs():
             name = spec.fault.name
             if name in found:

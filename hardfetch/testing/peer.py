@@ -13,6 +13,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from ssl import SSLObject
 
     from hardfetch.testing.model import Script
@@ -59,6 +60,10 @@ class Peer(asyncio.Protocol):
         self.id = 0
         self.task: asyncio.Task[None] | None = None
         self.relay: Peer | None = None
+        """Where what arrives here is passed on to."""
+        self.source: Peer | None = None
+        """Whose bytes are passed on to here."""
+        self.on_lost: Callable[[], object] | None = None
         self.transport: asyncio.Transport
         self._counted = False
         self._gone = False
@@ -125,7 +130,7 @@ class Peer(asyncio.Protocol):
             return True
         return self.task is not None and self.transport.can_write_eof()
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+    def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection; its script learns at its next step."""
         self._gone = True
         self._wake_up()
@@ -135,10 +140,26 @@ class Peer(asyncio.Protocol):
         if self._counted:
             self.ledger.peers.discard(self)
             self.ledger.open_now[self.name] -= 1
-        if self.relay is not None:
-            relay, self.relay = self.relay, None
-            relay.relay = None
-            relay.transport.close()
+        if self.on_lost is not None:
+            self.on_lost()
+        others = {self.relay, self.source} - {None}
+        self.relay = self.source = None
+        for other in cast("set[Peer]", others):
+            other.relay = other.source = None
+            # A tunnel hands a reset on as a reset.
+            other.end(reset=exc is not None)
+
+    def end(self, *, reset: bool) -> None:
+        """Closes with a FIN after what was written, or with an RST at once."""
+        if not reset:
+            self.transport.close()
+            return
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None and not self._gone:
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+        self.transport.abort()
 
     def linger_over(self) -> None:
         """Ends a connection that has been here for the linger time."""
@@ -146,15 +167,15 @@ class Peer(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client reads slowly: the script's next `send` waits."""
-        if self.relay is not None:
-            self.relay.transport.pause_reading()
+        if self.source is not None:
+            self.source.transport.pause_reading()
         if self._writable is None:
             self._writable = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
-        if self.relay is not None and not self.relay.transport.is_closing():
-            self.relay.transport.resume_reading()
+        if self.source is not None and not self.source.transport.is_closing():
+            self.source.transport.resume_reading()
         if self._writable is not None:
             if not self._writable.done():
                 self._writable.set_result(None)
@@ -228,21 +249,20 @@ class Peer(asyncio.Protocol):
     async def reset(self) -> None:
         """Ends the connection with an RST."""
         await asyncio.sleep(RESET_PAUSE if self.sent else 0)
-        sock = self.transport.get_extra_info("socket")
-        if sock is not None and not self._gone:
-            sock.setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
-            )
-        self.transport.abort()
+        self.end(reset=True)
 
     def cut(self) -> None:
         """Ends the connection with a FIN and, under TLS, without a close_notify."""
         self.transport.abort()
 
+    def pass_to(self, other: Peer) -> None:
+        """Passes what arrives here on to `other` from now on."""
+        self.relay, other.source = other, self
+        if self.buffer:
+            other.transport.write(bytes(self.buffer))
+            self.buffer.clear()
+
     def join(self, other: Peer) -> None:
-        """Passes bytes between this connection and `other` from now on."""
-        self.relay, other.relay = other, self
-        for one, two in ((self, other), (other, self)):
-            if one.buffer:
-                two.transport.write(bytes(one.buffer))
-                one.buffer.clear()
+        """Passes bytes between this connection and `other`, both ways."""
+        self.pass_to(other)
+        other.pass_to(self)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardfetch.testing import content
 from hardfetch.testing.catalogue import CATALOGUE
+from hardfetch.testing.h2 import healthy
 from hardfetch.testing.http1 import PageProtocol
 from hardfetch.testing.listeners import Closable, listen, listen_tcp
 from hardfetch.testing.pages import Pages, fast_pages
@@ -152,6 +153,12 @@ class FaultSite:
         self.port = await self._serve("http", lambda: peer("http"), self.port)
         tls = server_context("site")
         await self._serve("https", lambda: peer("https"), tls=tls)
+        over_h2 = healthy(pages)
+        await self._serve(
+            "h2",
+            lambda: Peer(self._ledger, "h2", over_h2),
+            tls=server_context("site", "h2"),
+        )
         self._ledger.base = self._bases["http"]
 
     async def _serve(self, name: str, factory: Any, port: int = 0, tls: Any = None) -> int:
@@ -175,6 +182,11 @@ class FaultSite:
     def https(self) -> str:
         """The same over TLS; `cafile` has the authority."""
         return self._bases["https"]
+
+    @property
+    def h2(self) -> str:
+        """The same over HTTP/2 and TLS."""
+        return self._bases["h2"]
 
     def url(self, name: str) -> str:
         """The URL of a page ("/1k") or of a fault ("silent-mid-body")."""
