@@ -138,7 +138,7 @@ class Timeout(FetchError, TimeoutError):  # noqa: N818 - requests' name
     """A limit in time ended the fetch."""
 
 
-class JobTimeout(LocalError, Timeout):
+class JobTimeout(LocalError, Timeout):  # noqa: N818
     """The whole-job `deadline` passed: queue, attempts and back-off together."""
 
 
@@ -146,7 +146,7 @@ class DNSError(ConnectionFailed):
     """The name did not resolve."""
 
 
-class DNSTimeout(DNSError, Timeout):
+class DNSTimeout(DNSError, Timeout):  # noqa: N818
     """The name did not resolve in time."""
 
 
@@ -158,7 +158,7 @@ class ProxyError(ConnectionFailed):
     """The proxy refused, or did not speak its protocol."""
 
 
-class ProxyTimeout(ProxyError, Timeout):
+class ProxyTimeout(ProxyError, Timeout):  # noqa: N818
     """The proxy did not answer in time."""
 
 
@@ -166,7 +166,7 @@ class SSLError(ConnectionFailed):
     """The TLS handshake failed."""
 
 
-class SSLTimeout(SSLError, Timeout):
+class SSLTimeout(SSLError, Timeout):  # noqa: N818
     """The TLS handshake did not end in time."""
 
 

@@ -15,16 +15,22 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import enum
+import importlib
 import json
 import math
 import uuid
 from json.encoder import encode_basestring
 from typing import Any
 
-try:
-    import orjson as _orjson
-except ImportError:  # an optional dependency
-    _orjson = None  # type: ignore[assignment]
+
+def _find_orjson() -> Any:
+    try:
+        return importlib.import_module("orjson")
+    except ImportError:  # an optional dependency
+        return None
+
+
+_orjson = _find_orjson()
 
 __all__ = ["JsonDecodeError", "JsonEncodeError", "dumps", "have_orjson", "loads"]
 
@@ -78,7 +84,7 @@ def dumps(obj: Any) -> bytes:
     if _orjson is None:
         return _slow_dumps(obj)
     try:
-        out = _orjson.dumps(obj, option=_OPTIONS)
+        out: bytes = _orjson.dumps(obj, option=_OPTIONS)
     except TypeError:
         # Too large an integer is ours to write; all else fails again, with our text.
         return _slow_dumps(obj)
@@ -88,9 +94,7 @@ def dumps(obj: Any) -> bytes:
     return out
 
 
-_OPTIONS = (
-    0 if _orjson is None else _orjson.OPT_NAIVE_UTC | _orjson.OPT_UTC_Z
-)
+_OPTIONS = 0 if _orjson is None else _orjson.OPT_NAIVE_UTC | _orjson.OPT_UTC_Z
 
 
 def _refuse_nan(obj: Any) -> None:
@@ -181,7 +185,9 @@ def _slow_dumps(obj: Any) -> bytes:
     try:
         return "".join(out).encode()
     except UnicodeEncodeError:
-        raise JsonEncodeError("str is not valid UTF-8: surrogates not allowed") from None
+        raise JsonEncodeError(
+            "str is not valid UTF-8: surrogates not allowed"
+        ) from None
 
 
 def _write(obj: Any, out: list[str], depth: int) -> None:  # noqa: C901, PLR0912
@@ -235,7 +241,7 @@ def _float_text(value: float) -> str:
     if not exponent:
         return mantissa
     power = int(exponent)
-    if power == -5:  # noqa: PLR2004 - orjson's last one in decimal form
+    if power == -5:
         sign, digits = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
         return f"{sign}0.0000{digits.replace('.', '')}"
     return f"{mantissa}e{power:+d}"

@@ -12,14 +12,18 @@ import functools
 import ipaddress
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardfetch import profiles, values
 from hardfetch._version import __version__
 from hardfetch.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    _Check = Callable[[str, Any], dict[str, Any]]
 
 HARD_GRACE = 5.0  # seconds that the hard limit lies behind the soft one
 BODY_MODES = ("auto", "text", "base64", "none")
@@ -109,7 +113,7 @@ class Options:
 
     @classmethod
     def build(cls, **given: Any) -> Options:
-        """Check options and return them. Raises OptionError naming option and remedy."""
+        """Check options. Raises OptionError, which names the option and the remedy."""
         kept: dict[str, Any] = {}
         for name, value in given.items():
             check = _CHECKS.get(name)
@@ -270,14 +274,14 @@ def _headers(name: str, value: Any) -> dict[str, Any]:
     return {"headers": values.headers(name, value)}
 
 
-def _negated(target: str) -> Callable[[str, Any], dict[str, Any]]:
+def _negated(target: str) -> _Check:
     def check(name: str, value: Any) -> dict[str, Any]:
         return {target: not values.flag(name, value)}
 
     return check
 
 
-def _kept(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], dict[str, Any]]:
+def _kept(check: Callable[..., Any], **bounds: Any) -> _Check:
     def run(name: str, value: Any) -> dict[str, Any]:
         return {name: check(name, value, **bounds)}
 
@@ -285,7 +289,7 @@ def _kept(check: Callable[..., Any], **bounds: Any) -> Callable[[str, Any], dict
 
 
 _choice = functools.partial(_kept, values.choice)
-_CHECKS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
+_CHECKS: dict[str, _Check] = {
     "max_concurrency": _kept(values.count),
     "max_per_host": _kept(values.count, least=0),
     "loops": _kept(values.count, most=256),

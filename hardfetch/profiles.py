@@ -34,7 +34,9 @@ def _tables() -> tuple[frozenset[str], dict[str, str]]:
     found: set[str] = set()
     aliases: dict[str, str] = {}
     for node in ast.parse(path.read_bytes()).body:
-        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        if not isinstance(node, ast.Assign) or not isinstance(
+            node.targets[0], ast.Name
+        ):
             continue
         name, value = node.targets[0].id, node.value
         if name == "REAL_TARGET_MAP":

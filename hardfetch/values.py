@@ -14,9 +14,11 @@ from typing import Any
 
 from hardfetch.errors import OptionError
 
-_SECONDS = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*", re.I)
+_SECONDS = re.compile(
+    r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*", re.IGNORECASE
+)
 _SECOND_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", re.I)
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _FORBIDDEN = re.compile(r"[\x00\r\n]")
@@ -33,7 +35,7 @@ def near_miss(name: str, names: Iterable[str]) -> str:
 def shown(value: Any) -> str:
     """Return value for a message, cut to 80 characters."""
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."  # noqa: PLR2004
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _refuse(name: str, value: Any, remedy: str) -> OptionError:
@@ -41,7 +43,7 @@ def _refuse(name: str, value: Any, remedy: str) -> OptionError:
 
 
 def seconds(name: str, value: Any) -> float:
-    """Return a time in seconds, greater than 0. Takes numbers and "0.3", "500ms", "2m"."""
+    """Return seconds, greater than 0. Takes numbers and "0.3", "500ms", "2m"."""
     remedy = 'give seconds greater than 0, as 0.3 or "2m"'
     number = value
     if isinstance(value, str):
@@ -148,14 +150,16 @@ def header_line(name: str, key: Any, value: Any) -> bytes:
         try:
             value = value.encode()
         except UnicodeEncodeError:
-            raise OptionError(f"{name}: {key}: lone surrogates cannot be sent") from None
+            raise OptionError(
+                f"{name}: {key}: lone surrogates cannot be sent"
+            ) from None
     if not isinstance(value, bytes):
         kind = type(value).__name__
         raise OptionError(f"{name}: {key}: give a string as the value, not {kind}")
     value = value.strip(b" \t")
     if b"\r" in value or b"\n" in value or b"\0" in value:
         raise OptionError(f"{name}: {key}: NUL, CR and LF are not allowed in a value")
-    return key.encode() + b": " + value
+    return b"%s: %s" % (key.encode(), value)
 
 
 def headers(name: str, value: Any) -> tuple[bytes, ...]:
@@ -173,7 +177,7 @@ def headers(name: str, value: Any) -> tuple[bytes, ...]:
             if not colon:
                 raise _refuse(name, item, 'give "Name: value"')
             lines.append(header_line(name, key, rest))
-        elif isinstance(item, (list, tuple)) and len(item) == 2:  # noqa: PLR2004
+        elif isinstance(item, (list, tuple)) and len(item) == 2:
             lines.append(header_line(name, item[0], item[1]))
         else:
             raise _refuse(name, item, "give pairs of name and value")

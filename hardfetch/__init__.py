@@ -1,0 +1,85 @@
+"""hardfetch: URLs in, one NDJSON record for each out, whatever the network does.
+
+`Fetcher` is the engine, `fetch` its shortest use. Names load when they are first used,
+so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hardfetch._version import __version__
+
+if TYPE_CHECKING:
+    from hardfetch.errors import (
+        ClosedError,
+        DeadlineExceeded,
+        EngineError,
+        FetchError,
+        ForkError,
+        HardfetchError,
+        HTTPError,
+        OptionError,
+        SinkError,
+    )
+    from hardfetch.fetcher import Fetcher, fetch
+    from hardfetch.options import Options
+    from hardfetch.record import Error, Headers, Result
+    from hardfetch.request import Request
+    from hardfetch.summary import Stats, Summary
+
+_HOMES = {
+    "errors": (
+        "ClosedError",
+        "DeadlineExceeded",
+        "EngineError",
+        "FetchError",
+        "ForkError",
+        "HTTPError",
+        "HardfetchError",
+        "OptionError",
+        "SinkError",
+    ),
+    "fetcher": ("Fetcher", "fetch"),
+    "options": ("Options",),
+    "record": ("Error", "Headers", "Result"),
+    "request": ("Request",),
+    "summary": ("Stats", "Summary"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ClosedError",
+    "DeadlineExceeded",
+    "EngineError",
+    "Error",
+    "FetchError",
+    "Fetcher",
+    "ForkError",
+    "HTTPError",
+    "HardfetchError",
+    "Headers",
+    "OptionError",
+    "Options",
+    "Request",
+    "Result",
+    "SinkError",
+    "Stats",
+    "Summary",
+    "__version__",
+    "fetch",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'hardfetch' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"hardfetch.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

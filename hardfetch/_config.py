@@ -1,0 +1,205 @@
+"""From checked options to the core's `hf_config`; finds libcurl and the CA bundle."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hardfetch import profiles
+from hardfetch._ffi import error_text, ffi, lib
+from hardfetch.errors import EngineError
+from hardfetch.options import BODY_MODES, ECH_MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hardfetch.options import Options
+
+OUTPUT_LINES = 0
+OUTPUT_FRAMES = 1
+
+#: The first curl_cffi whose shared object has all that the core needs.
+CURL_CFFI_LEAST = (0, 17)
+
+
+@dataclass(frozen=True)
+class Library:
+    """What the libcurl that is used can do."""
+
+    path: str
+    version: str
+    version_num: int  # 0xMMmmpp
+    impersonates: bool
+    decodes: bool
+    missing: tuple[str, ...]  # optional symbols that it lacks
+
+
+def curl_cffi_version() -> str | None:
+    """Return the version of the installed curl_cffi, or None."""
+    try:
+        return importlib.metadata.version("curl_cffi")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def library_path() -> str:
+    """Return the shared object to use: HARDFETCH_LIBCURL, else curl_cffi's own.
+
+    Raises EngineError when there is none, or curl_cffi is too old.
+    """
+    chosen = os.environ.get("HARDFETCH_LIBCURL")
+    if chosen:
+        if not Path(chosen).is_file():
+            raise EngineError(f"HARDFETCH_LIBCURL: {chosen} is no file")
+        return chosen
+    least = ".".join(map(str, CURL_CFFI_LEAST))
+    folder, version = profiles.package_dir(), curl_cffi_version()
+    found = sorted(folder.glob("_wrapper*.so")) if folder is not None else []
+    if not found:
+        raise EngineError(
+            f"no libcurl: install curl_cffi>={least}, or set HARDFETCH_LIBCURL"
+        )
+    if version is not None and _numbers(version) < CURL_CFFI_LEAST:
+        raise EngineError(
+            f"curl_cffi {version} is too old for this hardfetch; install >={least}"
+        )
+    return str(found[0])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version)[:2])
+
+
+@functools.cache
+def probe(path: str) -> Library:
+    """Load the libcurl at path and say what it is. Raises EngineError if unfit."""
+    out = ffi.new("hf_library *")
+    err = ffi.new("char[]", 512)
+    if lib.hf_library_probe(os.fsencode(path), out, err, 512) < 0:
+        raise EngineError(error_text(err) or f"{path}: not a usable libcurl")
+    return Library(
+        path=path,
+        version=ffi.string(out.version).decode(),
+        version_num=out.version_num,
+        impersonates=bool(out.impersonates),
+        decodes=bool(out.decodes),
+        missing=tuple(re.split(r"[,\s]+", ffi.string(out.missing).decode().strip()))
+        if ffi.string(out.missing)
+        else (),
+    )
+
+
+def ca_bundle() -> str:
+    """Return the CA bundle: SSL_CERT_FILE, else certifi's, else the system's."""
+    chosen = os.environ.get("SSL_CERT_FILE")
+    if chosen:
+        if not Path(chosen).is_file():
+            raise EngineError(f"SSL_CERT_FILE: {chosen} is no file")
+        return chosen
+    spec = importlib.util.find_spec("certifi")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        bundle = Path(folder) / "cacert.pem"
+        if bundle.is_file():
+            return str(bundle)
+    for place in (
+        "/etc/ssl/certs/ca-certificates.crt",
+        "/etc/pki/tls/certs/ca-bundle.crt",
+        "/etc/ssl/cert.pem",
+    ):
+        if Path(place).is_file():
+            return place
+    raise EngineError("no CA bundle: install certifi, or give cacert")
+
+
+class Config:
+    """An `hf_config` with the memory that its pointers need. `c` is the struct."""
+
+    def __init__(
+        self,
+        options: Options,
+        *,
+        output: int,
+        window: int,
+        report_unanswered: bool = False,
+        paused: bool = False,
+    ) -> None:
+        self.c: Any = ffi.new("hf_config *")
+        self._alive: list[Any] = []
+        lib.hf_config_default(self.c)
+        self._set_numbers(options, options.window or window)
+        self._set_texts(options)
+        self.c.output = output
+        self.c.report_unanswered = report_unanswered
+        self.c.paused = paused
+
+    def _set_numbers(self, options: Options, window: int) -> None:
+        c = self.c
+        for name in _SAME:
+            setattr(c, name, getattr(options, name))
+        for name in _TIMES:
+            setattr(c, name, round((getattr(options, name) or 0.0) * 1e6))
+        c.window_requests = window
+        c.max_redirects = options.max_redirects if options.follow else -1
+        c.body_mode = BODY_MODES.index(options.body)
+        c.headers = options.record_headers
+        c.ech = ECH_MODES.index(options.ech)
+
+    def _set_texts(self, options: Options) -> None:
+        c = self.c
+        c.libcurl = self._text(library_path())
+        c.cainfo = self._text(options.cacert or ca_bundle())
+        for name in ("user_agent", "proxy", "impersonate", "http_version", "method"):
+            setattr(c, name, self._text(getattr(options, name)))
+        c.dns_servers = self._text(",".join(options.dns_server))
+        if options.data is None:
+            c.body_len = -1
+        else:
+            body = ffi.new("uint8_t[]", options.data or b"\0")
+            self._alive.append(body)
+            c.body, c.body_len = body, len(options.data)
+        c.headers_list = self._list(options.headers)
+        c.resolve = self._list(options.resolve)
+        c.allow_nets = self._list(options.allow_net)
+        c.sensitive = self._list(options.sensitive_headers)
+        c.fields = ffi.NULL if options.fields is None else self._list(options.fields)
+
+    def _text(self, value: str | bytes) -> Any:
+        data = os.fsencode(value) if isinstance(value, str) else value
+        text = ffi.new("char[]", data)
+        self._alive.append(text)
+        return text
+
+    def _list(self, items: Iterable[str | bytes]) -> Any:
+        array = ffi.new("char *[]", [*map(self._text, items), ffi.NULL])
+        self._alive.append(array)
+        return ffi.cast("const char *const *", array)
+
+
+_SAME = (
+    "loops",
+    "max_concurrency",
+    "max_per_host",
+    "ring_bytes",
+    "window_bytes",
+    "max_body",
+    "max_wire",
+    "max_ratio",
+    "max_headers",
+    "verify",
+    "ip_version",
+    "deny_private",
+)
+_TIMES = (
+    "connect_timeout",
+    "first_byte_timeout",
+    "idle_timeout",
+    "timeout",
+    "hard_timeout",
+    "deadline",
+)

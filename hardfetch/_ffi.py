@@ -1,0 +1,256 @@
+"""The compiled core behind one class; the only importer of `hardfetch._core`.
+
+An `Engine` owns one `hf_engine`. It may be closed by any thread while others are inside
+its calls: close wakes them, waits for them, and only then frees. In a child of the
+process that made it every call raises ForkError, and close touches nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from hardfetch._core import ffi, lib
+from hardfetch.errors import ClosedError, EngineError, ForkError, HardfetchError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Engine", "check", "ffi", "lib"]
+
+OK = 0
+FULL = -1
+AGAIN = -2
+END = -3
+INTERRUPTED = -10
+PIPE = -11
+IO = -12
+
+#: What each code of csrc/err.h is raised as; None stands for an answer, not an error.
+CODES: dict[int, type[Exception] | None] = {
+    OK: None,
+    FULL: None,
+    AGAIN: None,
+    END: None,
+    -4: MemoryError,
+    -5: EngineError,  # HF_EINVAL: Python's checks come first, so this is no user's slip
+    -6: EngineError,
+    -7: EngineError,
+    -8: ForkError,
+    -9: ClosedError,
+    INTERRUPTED: None,
+    PIPE: None,  # the writer turns these two into a SinkError with errno
+    IO: None,
+    -13: EngineError,
+}
+
+_ERR_SIZE = 512
+_CLOSE_SECONDS = 2.0
+_WAKE_SECONDS = 0.02
+
+
+def error_text(err: Any) -> str:
+    """Return the sentence in an error slot."""
+    text: str = ffi.string(err).decode("utf-8", "replace")
+    return text
+
+
+def check(rc: int, err: Any = None) -> int:
+    """Return rc when it is a count or an answer; raise its exception otherwise."""
+    if rc >= 0:
+        return rc
+    kind = CODES.get(rc, EngineError)
+    if kind is None:
+        return rc
+    name = ffi.string(lib.hf_name_code(rc)).decode()
+    raise kind((error_text(err) if err is not None else "") or f"engine: {name}")
+
+
+class Engine:
+    """One engine of the core. Times are seconds.
+
+    Two roles must each be held by one thread at a time: the feeder (`submit`,
+    `submit_lines`) and the consumer (`drain`, `read`). All else is for any thread.
+    """
+
+    def __init__(self, config: Any) -> None:
+        """Start an engine from an `hf_config`. Raises EngineError with the reason."""
+        self._pid = os.getpid()
+        # Reentrant, because a signal's handler may call in from under any line here.
+        self._lock = threading.RLock()
+        self._idle = threading.Condition(self._lock)
+        self._active = 0
+        self._closing = False
+        self._used = ffi.new("size_t *")
+        self._seq = ffi.new("uint64_t *")
+        self._feed_err = ffi.new("char[]", _ERR_SIZE)
+        self._drain_err = ffi.new("char[]", _ERR_SIZE)
+        err = ffi.new("char[]", _ERR_SIZE)
+        self._handle = lib.hf_engine_new(config, err, _ERR_SIZE)
+        if self._handle == ffi.NULL:
+            self._closing = True
+            raise EngineError(error_text(err) or "the engine did not start")
+
+    def __enter__(self) -> Any:
+        """Hold the engine open for one call; returns its handle."""
+        if os.getpid() != self._pid:
+            raise ForkError(
+                "the engine belongs to the parent process; make a new one after fork"
+            )
+        with self._lock:
+            if self._closing:
+                raise ClosedError("the engine is closed")
+            self._active += 1
+            return self._handle
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._lock:
+            self._active -= 1
+            if self._closing:
+                self._idle.notify_all()
+
+    # The feeder.
+
+    def submit_lines(
+        self, data: bytes, start: int = 0, *, last: bool = False
+    ) -> tuple[int, int]:
+        """Give lines from data[start:]. Returns (code, bytes taken)."""
+        with self as handle:
+            rc = lib.hf_engine_submit_lines(
+                handle,
+                ffi.from_buffer("uint8_t[]", data) + start,
+                len(data) - start,
+                last,
+                self._used,
+                self._feed_err,
+                _ERR_SIZE,
+            )
+            return check(rc, self._feed_err), self._used[0]
+
+    def submit(self, frames: bytes, start: int = 0) -> tuple[int, int, int]:
+        """Give packed requests. Returns (code, bytes taken, seq of the first)."""
+        with self as handle:
+            rc = lib.hf_engine_submit(
+                handle,
+                ffi.from_buffer("uint8_t[]", frames) + start,
+                len(frames) - start,
+                self._used,
+                self._seq,
+                self._feed_err,
+                _ERR_SIZE,
+            )
+            return check(rc, self._feed_err), self._used[0], self._seq[0]
+
+    def wait_room(self, seconds: float) -> bool:
+        """Wait until the window has room; False after the time or an interrupt."""
+        with self as handle:
+            return check(lib.hf_engine_wait_room(handle, _us(seconds))) == OK
+
+    def finish(self) -> None:
+        """Say that no more input comes."""
+        with self as handle:
+            check(lib.hf_engine_finish(handle))
+
+    def skip(self, bitmap: bytes, count: int) -> None:
+        """Mark inputs that need no answer, before the first submission."""
+        with self as handle:
+            check(lib.hf_engine_skip(handle, ffi.from_buffer(bitmap), count))
+
+    def resume(self) -> None:
+        """Start an engine that was made paused."""
+        with self as handle:
+            check(lib.hf_engine_resume(handle))
+
+    # The consumer.
+
+    def drain(self, fd: int, seconds: float) -> int:
+        """Write records to fd; returns bytes or a code."""
+        with self as handle:
+            rc = lib.hf_engine_drain(
+                handle, fd, _us(seconds), self._drain_err, _ERR_SIZE
+            )
+            return check(rc, self._drain_err)
+
+    def drain_error(self) -> str:
+        """Return why the last drain failed."""
+        return error_text(self._drain_err)
+
+    def read(self, buffer: bytearray, seconds: float) -> int:
+        """Copy record bytes into buffer; returns bytes or a code."""
+        with self as handle, ffi.from_buffer(buffer, require_writable=True) as cbuf:
+            rc = lib.hf_engine_read(
+                handle, ffi.cast("uint8_t *", cbuf), len(buffer), _us(seconds)
+            )
+            return check(rc)
+
+    def output_fd(self) -> int:
+        """Return the descriptor that polls readable when output waits."""
+        with self as handle:
+            return check(lib.hf_engine_output_fd(handle))
+
+    def output_arm(self) -> bool:
+        """Ask output_fd to tell of output; True when some is there already."""
+        with self as handle:
+            return check(lib.hf_engine_output_arm(handle)) == 1
+
+    # Any thread.
+
+    def cancel(self, seq: int) -> bool:
+        """End a request with `cancelled`; False when it has its record already."""
+        with self as handle:
+            return bool(lib.hf_engine_cancel(handle, seq) == OK)
+
+    def stop(self, drain: float) -> None:
+        """Stop admission; what is in flight may go on for drain seconds."""
+        with self as handle:
+            check(lib.hf_engine_stop(handle, _us(drain)))
+
+    def interrupt(self) -> None:
+        """Make every blocked call return."""
+        with self as handle:
+            lib.hf_engine_interrupt(handle)
+
+    def stats(self) -> Any:
+        """Return a filled `hf_stats`."""
+        out = ffi.new("hf_stats *")
+        with self as handle:
+            lib.hf_engine_stats(handle, out)
+        return out
+
+    @property
+    def closed(self) -> bool:
+        """Whether close has begun, or the engine is the parent's."""
+        return self._closing or os.getpid() != self._pid
+
+    def close(self) -> None:
+        """Stop at once and free. Idempotent, any thread, bounded to some seconds."""
+        if os.getpid() != self._pid:
+            self._closing = True
+            return
+        with self._lock:
+            if self._closing:
+                return
+            with suppress(HardfetchError):
+                self.stop(0.0)
+            self._closing = True
+            end = time.monotonic() + _CLOSE_SECONDS
+            while self._active and time.monotonic() < end:
+                # An interrupt is spent on the calls that it meets; one may just begin.
+                lib.hf_engine_interrupt(self._handle)
+                self._idle.wait(_WAKE_SECONDS)
+            handle, self._handle = self._handle, ffi.NULL
+            stuck = self._active
+        if not stuck:  # else somebody is still inside: leaking is the lesser evil
+            lib.hf_engine_free(handle)
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)

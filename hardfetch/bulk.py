@@ -1,0 +1,180 @@
+"""One `Fetcher.run`: a source, an engine, a writer and their end."""
+
+from __future__ import annotations
+
+import resource
+import time
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+from hardfetch import _ffi, sources
+from hardfetch._config import OUTPUT_LINES, Config
+from hardfetch.drain import StallWatch, Writer
+from hardfetch.errors import DeadlineExceeded, HardfetchError
+from hardfetch.feed import Feeder, Stopped
+from hardfetch.sinks import open_sink
+from hardfetch.summary import Stats, Summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hardfetch.options import Options
+    from hardfetch.request import Packer
+
+_JOIN_SECONDS = 0.2
+_LAST_SECONDS = 1.0  # for the writer after a stop without drain
+_BATCH = 64  # items of a list that go over in one call
+
+
+class Run:
+    """One run. `execute` is called once; `stop` by any thread or signal handler."""
+
+    def __init__(self, options: Options, packer: Packer) -> None:
+        self._options = options
+        self._packer = packer
+        self._stop = sources.Stop()
+        self._engine: _ffi.Engine | None = None
+        self._end_at: float | None = None
+        self._stats = Stats()
+        self.interrupted = False
+
+    def stats(self) -> Stats:
+        """Return the counters, the last ones once it is over."""
+        engine = self._engine
+        if engine is not None:
+            with suppress(HardfetchError):
+                self._stats = Stats.of(engine.stats())
+        return self._stats
+
+    def stop(self, drain: float) -> None:
+        """Stop admission; fetches in flight may go on for drain seconds."""
+        self.interrupted = True
+        engine = self._engine
+        if engine is not None:
+            if engine.closed:
+                return
+            with suppress(HardfetchError):
+                engine.stop(drain)
+        if drain <= 0:
+            self._end_at = time.monotonic() + _LAST_SECONDS
+        self._stop.set()
+
+    def shutdown(self) -> None:
+        """End it now: the interpreter exits or the fetcher closes."""
+        self.stop(0.0)
+
+    def cancel(self, seq: int) -> bool:
+        """End one request with `cancelled`."""
+        engine = self._engine
+        return engine is not None and engine.cancel(seq)
+
+    def execute(
+        self, source: Any, sink: Any, *, append: bool, skip: tuple[bytes, int] | None
+    ) -> Summary:
+        """Run to the end. Raises SinkError, OSError of the source, EngineError."""
+        began, cpu = time.monotonic(), _cpu_seconds()
+        with ExitStack() as stack:
+            stack.callback(self._stop.close)
+            # The source first: a slip in its name must not cost the old output.
+            chunks = sources.chunks(source, self._stop, stack)
+            out = open_sink(sink, append=append)
+            closing = stack.enter_context(ExitStack())
+            closing.callback(out.close)
+            window = max(10_000, 4 * self._options.max_concurrency)
+            config = Config(self._options, output=OUTPUT_LINES, window=window)
+            engine = _ffi.Engine(config.c)
+            self._engine = engine
+            stack.callback(engine.close)
+            if self.interrupted:  # stopped before there was an engine to tell
+                engine.stop(0.0)
+            if skip is not None:
+                engine.skip(*skip)
+            writer = Writer(engine, out, self._sink_failed)
+            watch = StallWatch(engine, out.name, self._options.stall_warning)
+            stack.callback(watch.end)
+            writer.start()
+            watch.start()
+            late = self._feed_and_wait(engine, writer, chunks, source)
+            self.stats()
+            if writer.failure is not None:
+                raise writer.failure
+            closing.close()
+        if late is not None:
+            raise late
+        return Summary.of(
+            self._stats,
+            elapsed=time.monotonic() - began,
+            cpu=_cpu_seconds() - cpu,
+            interrupted=self.interrupted,
+        )
+
+    def _feed_and_wait(
+        self, engine: _ffi.Engine, writer: Writer, chunks: Any, source: Any
+    ) -> Exception | None:
+        """Feed, then wait for the writer. Returns what the source's iterator raised."""
+        feeder = Feeder(engine, self._packer, self._stop.is_set)
+        late: Exception | None = None
+        try:
+            try:
+                if chunks is None:
+                    late = self._feed_items(feeder, source)
+                else:
+                    for chunk in chunks:
+                        feeder.feed(chunk)
+                feeder.finish()
+            except Stopped:
+                engine.finish()
+            self._wait(writer)
+        except BaseException:
+            # Ctrl-C, a guard's deadline, a broken source: what is written stays whole.
+            with suppress(HardfetchError):
+                engine.stop(0.0)
+            self._end_at = time.monotonic() + _LAST_SECONDS
+            self._wait(writer)
+            self.stats()
+            raise
+        return late
+
+    def _feed_items(self, feeder: Feeder, items: Iterable[Any]) -> Exception | None:
+        if isinstance(items, (list, tuple)):
+            for start in range(0, len(items), _BATCH):
+                batch = items[start : start + _BATCH]
+                feeder.frames(b"".join(map(self._packer.item, batch)))
+            return None
+        iterator = iter(items)
+        while not self._stop.is_set():
+            try:
+                item = next(iterator)
+            except StopIteration:
+                return None
+            except DeadlineExceeded:
+                raise
+            except Exception as exc:  # noqa: BLE001 - raised again after the records
+                return exc
+            # One by one: this one must not wait for the next, which may take its time.
+            feeder.frames(self._packer.item(item))
+        return None
+
+    def _wait(self, writer: Writer) -> None:
+        while writer.is_alive():
+            writer.join(_JOIN_SECONDS)
+            end_at = self._end_at
+            if end_at is not None and time.monotonic() > end_at:
+                writer.give_up()
+                if self._engine is not None:
+                    with suppress(HardfetchError):
+                        self._engine.interrupt()
+                writer.join(_LAST_SECONDS)
+                return
+
+    def _sink_failed(self) -> None:
+        engine = self._engine
+        if engine is not None:
+            with suppress(HardfetchError):
+                engine.stop(0.0)
+        self._stop.set()
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime

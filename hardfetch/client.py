@@ -1,0 +1,166 @@
+"""The engine behind `Fetcher.fetch`: kept between calls, shared by all threads."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hardfetch import _ffi
+from hardfetch._config import OUTPUT_FRAMES, Config
+from hardfetch.errors import ClosedError, EngineError, HardfetchError
+from hardfetch.frames import FrameReader, seq_of
+from hardfetch.summary import Stats
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hardfetch.options import Options
+    from hardfetch.record import Result
+
+    Answer: TypeAlias = "Result | EngineError"
+    Deliver: TypeAlias = Callable[[Answer], object]
+
+_WINDOW = 1 << 20
+_TURN = 1.0  # seconds of one call into the core
+_JOIN_SECONDS = 2.0
+
+
+class Client:
+    """A running engine and the thread that hands its results to who waits for them."""
+
+    def __init__(self, options: Options) -> None:
+        config = Config(
+            options.replace(record_headers=True, fields=None),
+            output=OUTPUT_FRAMES,
+            window=_WINDOW,
+            report_unanswered=True,
+        )
+        self.engine = _ffi.Engine(config.c)
+        self._reader = FrameReader(self.engine)
+        self._lock = threading.Lock()
+        self._waiting: dict[int, tuple[Deliver, Any]] = {}
+        self._ids: dict[Any, int] = {}
+        self._thread = threading.Thread(
+            target=self._dispatch, name="hardfetch-dispatcher", daemon=True
+        )
+        self._thread.start()
+
+    def fetch(self, frame: bytes, ident: Any) -> Result:
+        """Send one packed request and wait for its result. Any thread.
+
+        An exception of a signal's handler, as Ctrl-C, cancels the request.
+        """
+        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        seq = self._submit(frame, ident, answers.put)
+        try:
+            answer = answers.get()
+        except BaseException:
+            self.forget(seq)
+            raise
+        if isinstance(answer, EngineError):
+            raise answer
+        return answer
+
+    async def afetch(self, frame: bytes, ident: Any) -> Result:
+        """Send one packed request and wait for its result without blocking the loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+
+        def deliver(answer: Answer) -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_settle, future, answer)
+
+        seq = self._submit(frame, ident, deliver)
+        try:
+            answer = await future
+        except asyncio.CancelledError:
+            self.forget(seq)
+            raise
+        if isinstance(answer, EngineError):
+            raise answer
+        return answer
+
+    def forget(self, seq: int) -> None:
+        """Cancel a request whose caller has gone."""
+        with self._lock:
+            self._drop(seq)
+        with suppress(HardfetchError):
+            self.engine.cancel(seq)
+
+    def cancel(self, seq: int) -> bool:
+        """End a request with `cancelled`."""
+        return self.engine.cancel(seq)
+
+    def seq_of_id(self, ident: Any) -> int | None:
+        """Return the seq of a pending request by its id."""
+        return self._ids.get(ident)
+
+    def stats(self) -> Stats:
+        """Return the counters. Raises ClosedError after close."""
+        return Stats.of(self.engine.stats())
+
+    def stop(self, drain: float) -> None:
+        """Take no more requests; those in flight may go on for drain seconds."""
+        if not self.engine.closed:
+            with suppress(HardfetchError):
+                self.engine.finish()
+                self.engine.stop(drain)
+
+    def close(self) -> None:
+        """Give every waiting call its `shutdown` result, then free the engine."""
+        if self.engine.closed:
+            return
+        self.stop(0.0)
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_JOIN_SECONDS)
+        self.engine.close()
+
+    shutdown = close
+
+    def _submit(self, frame: bytes, ident: Any, deliver: Deliver) -> int:
+        while True:
+            # One lock over both steps: the result may come before submit returns.
+            with self._lock:
+                rc, _, seq = self.engine.submit(frame)
+                if rc != _ffi.FULL:
+                    self._waiting[seq] = (deliver, ident)
+                    if ident is not None:
+                        with suppress(TypeError):
+                            self._ids[ident] = seq
+                    return seq
+            self.engine.wait_room(_TURN)
+
+    def _drop(self, seq: int) -> Deliver | None:
+        deliver, ident = self._waiting.pop(seq, (None, None))
+        if ident is not None:
+            with suppress(TypeError):
+                self._ids.pop(ident, None)
+        return deliver
+
+    def _dispatch(self) -> None:
+        failure: EngineError = ClosedError("the fetcher was closed")
+        try:
+            while not self._reader.ended:
+                results = self._reader.read(_TURN)
+                with self._lock:
+                    pairs = [(self._drop(seq_of(r.line)), r) for r in results]
+                for deliver, result in pairs:
+                    if deliver is not None:
+                        deliver(result)
+        except EngineError as exc:
+            failure = exc
+        except Exception as exc:  # noqa: BLE001 - whoever waits must hear of it
+            failure = EngineError(f"dispatcher: {exc!r}")
+        with self._lock:
+            left = [self._drop(seq) for seq in list(self._waiting)]
+        for deliver in left:
+            if deliver is not None:
+                deliver(failure)
+
+
+def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
+    if not future.done():
+        future.set_result(answer)

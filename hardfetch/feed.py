@@ -1,0 +1,127 @@
+"""From inputs to the engine: bare lines in bulk, JSON lines and items packed here."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+from hardfetch import _ffi
+from hardfetch.request import MAX_LINE, Packer, too_long_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BATCH = 256  # JSON lines that go over in one call
+_WAIT_SECONDS = 0.5
+
+
+class Stopped(Exception):  # noqa: N818 - ends the feeding, never leaves the package
+    """The run was stopped while it was being fed."""
+
+
+class Feeder:
+    """Feeds one engine; its methods belong to one thread."""
+
+    def __init__(
+        self, engine: _ffi.Engine, packer: Packer, stopped: Callable[[], bool]
+    ) -> None:
+        self._engine = engine
+        self._packer = packer
+        self._stopped = stopped
+        self._carry = b""  # an unfinished line
+        self._fresh = True  # nothing was taken yet
+        self._skipping = False  # inside a line that was too long
+
+    def feed(self, chunk: bytes) -> None:
+        """Take some bytes of lines; the last one may be unfinished.
+
+        Blocks while the window is full. Raises Stopped.
+        """
+        if self._fresh:
+            self._fresh = False
+            chunk = chunk.removeprefix(codecs.BOM_UTF8)
+        data = self._carry + chunk if self._carry else chunk
+        self._carry = b""
+        start = 0
+        if self._skipping:
+            end = data.find(b"\n")
+            if end < 0:
+                return
+            self._skipping = False
+            start = end + 1
+        self._lines(data, start)
+
+    def finish(self) -> None:
+        """Take what is left as the last line, and tell the engine that input ended."""
+        data, self._carry = self._carry, b""
+        if data and not self._skipping:
+            self._lines(data + b"\n", 0)
+        self._engine.finish()
+
+    def frames(self, frames: bytes) -> int:
+        """Submit packed requests; returns the seq of the first. Raises Stopped."""
+        start, first = 0, -1
+        while start < len(frames):
+            rc, used, seq = self._engine.submit(frames, start)
+            if used and first < 0:
+                first = seq
+            start += used
+            if rc == _ffi.FULL:
+                self._wait()
+        return first
+
+    def _wait(self) -> None:
+        while not self._stopped():
+            if self._engine.wait_room(_WAIT_SECONDS):
+                return
+        raise Stopped
+
+    def _lines(self, data: bytes, start: int) -> None:
+        """Take the lines of data[start:]; what is unfinished becomes the carry."""
+        whole = data.rfind(b"\n") + 1
+        while start < whole:
+            if self._stopped():
+                raise Stopped
+            if whole - start > MAX_LINE and data.find(b"\n", start) - start > MAX_LINE:
+                # Only the first line can be: chunks are shorter than the limit.
+                start = self._too_long(data, start, data.find(b"\n", start))
+                continue
+            rc, used = self._engine.submit_lines(data, start)
+            start += used
+            if rc == _ffi.AGAIN:
+                start = self._json_lines(data, start)
+            elif rc == _ffi.FULL:
+                self._wait()
+            elif start < whole:
+                # Nothing more to take, although lines are left: not to be spun on.
+                raise AssertionError("the engine left whole lines")
+        rest = data[start:] if start else data
+        if len(rest) > MAX_LINE:
+            self._too_long(rest, 0, len(rest))
+            self._skipping, rest = True, b""
+        self._carry = rest
+
+    def _too_long(self, data: bytes, start: int, end: int) -> int:
+        """Answer an overlong line, unless it is a comment; returns where it ends."""
+        if data[start : start + 1] != b"#":
+            self.frames(too_long_frame(data[start : start + MAX_LINE]))
+        return end + 1
+
+    def _json_lines(self, data: bytes, start: int) -> int:
+        """Pack the JSON lines from start on, a batch at most; returns where it ends."""
+        frames: list[bytes] = []
+        size = 0
+        while (
+            len(frames) < BATCH and size < MAX_LINE and data[start : start + 1] == b"{"
+        ):
+            end = data.find(b"\n", start)
+            if end < 0:
+                break
+            line = data[start:end]
+            if len(line) > MAX_LINE:
+                break
+            frames.append(self._packer.line(line))
+            size += len(line)
+            start = end + 1
+        self.frames(b"".join(frames))
+        return start

@@ -1,0 +1,310 @@
+"""`Fetcher`: the engine's face in Python."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import AsyncIterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hardfetch import jsonio, values
+from hardfetch.bulk import Run
+from hardfetch.client import Client
+from hardfetch.errors import ClosedError, ForkError, HardfetchError, OptionError
+from hardfetch.options import OPTION_NAMES, Options
+from hardfetch.request import (
+    REQUEST_OPTIONS,
+    TIME_OPTIONS,
+    Packer,
+    Request,
+    seconds,
+)
+from hardfetch.stream import Stream
+from hardfetch.summary import Stats
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+    from types import TracebackType
+
+    from hardfetch.record import Result
+    from hardfetch.sinks import SinkLike
+    from hardfetch.sources import Input, Source
+    from hardfetch.summary import Summary
+
+    Job: TypeAlias = Run | Stream | Client
+
+_EXTRA = frozenset({"data", "json"})  # requests' names for a body
+
+_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+
+
+@atexit.register
+def _shutdown() -> None:
+    """End what still runs when the interpreter exits, each within seconds."""
+    for job in list(_jobs):  # in a child, each sees that it is the parent's
+        with suppress(HardfetchError):
+            job.shutdown()
+
+
+class Fetcher:
+    """A fetch engine with one set of options.
+
+    Options are those of `hardfetch fetch` with underscores; see `Options`. Any wrong
+    one raises OptionError here. Use it in a `with` statement, or call `close`.
+
+    Its methods may be called by any thread. In a child made by fork they raise
+    ForkError; make a new Fetcher there.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self.options = Options.build(**options)
+        self._packer = Packer(self.options)
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._active: tuple[Job, ...] = ()  # replaced, never changed: see stop
+        self._client: Client | None = None
+        self._closed = False
+        self._last = Stats()
+
+    def __enter__(self) -> Fetcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def run(
+        self,
+        source: Source,
+        sink: SinkLike,
+        *,
+        append: bool = False,
+        skip: tuple[bytes, int] | None = None,
+    ) -> Summary:
+        """Fetch everything in source and write one NDJSON record each to sink.
+
+        `source` is a path or a file of lines, or an iterable of URLs, mappings and
+        `Request`s. `sink` is a path (compressed by .gz and .zst), a descriptor, a file
+        or an `NdjsonWriter`; a file is emptied first unless `append`. `skip` is a
+        bitmap of inputs that have their record already, and its length in bits.
+
+        Returns after the last record is written, or after `stop`. Raises SinkError when
+        the sink fails, OSError when a source does, and what an iterable raises, after
+        the records of what came before.
+        """
+        run = Run(self.options, self._packer)
+        self._begin(run)
+        try:
+            return run.execute(source, sink, append=append, skip=skip)
+        finally:
+            self._end(run, run.stats())
+
+    def map(self, inputs: Iterable[Input]) -> Iterator[Result]:
+        """Give one Result for each input, as they come.
+
+        Inputs are URLs, mappings or `Request`s; they are pulled by another thread, a
+        bounded number ahead. Ending the iteration early cancels what is left. What the
+        iterable raises is raised here after the results.
+        """
+        self._check()
+        return self._map(inputs)
+
+    def _map(self, inputs: Iterable[Input]) -> Iterator[Result]:
+        stream = Stream(self.options, self._packer)
+        try:
+            self._begin(stream)
+            stream.start(inputs)
+            yield from stream.results()
+        finally:
+            self._end_stream(stream)
+
+    async def amap(
+        self, inputs: Iterable[Input] | AsyncIterable[Input]
+    ) -> AsyncIterator[Result]:
+        """Do as `map`, for `async for`; inputs may be an async iterable."""
+        self._check()
+        stream = Stream(self.options, self._packer)
+        task = None
+        try:
+            self._begin(stream)
+            if isinstance(inputs, AsyncIterable):
+                task = asyncio.ensure_future(stream.feed_async(inputs))
+            else:
+                stream.start(inputs)
+            async for result in stream.results_async():
+                yield result
+        finally:
+            if task is not None:
+                task.cancel()
+            self._end_stream(stream)
+
+    def fetch(self, url: str | bytes | Request, **request_options: Any) -> Result:
+        """Fetch one URL and return its Result, whose `error` tells of failures.
+
+        `request_options` are those of `Request`, and `data` and `json` for a body.
+        Connections are kept between calls; any number of threads may call at once.
+        Raises OptionError for an unknown option or a wrong time.
+        """
+        request = make_request(url, request_options)
+        return self._get_client().fetch(self._packer.request(request), request.id)
+
+    async def afetch(
+        self, url: str | bytes | Request, **request_options: Any
+    ) -> Result:
+        """Do as `fetch` without blocking the event loop."""
+        request = make_request(url, request_options)
+        client = self._get_client()
+        return await client.afetch(self._packer.request(request), request.id)
+
+    def cancel(self, id: Any = None, *, seq: int | None = None) -> bool:  # noqa: A002
+        """End a request with the error `cancelled`; the others do not notice.
+
+        `id` is the one given with an input of `map`, `amap` or `fetch`; `seq` is an
+        input's ordinal and serves for `run` too. Returns False when none was pending.
+        """
+        self._check()
+        found = False
+        for job in self._active:
+            number = seq
+            if number is None and not isinstance(job, Run):
+                number = job.seq_of_id(id)
+            if number is not None:
+                with suppress(ClosedError):
+                    found = job.cancel(number) or found
+        return found
+
+    def stop(self, drain: float | None = None) -> None:
+        """Stop taking inputs; what is in flight may go on for drain seconds.
+
+        For signal handlers and other threads; may be called again with less. Inputs
+        without an answer get no record from `run`, and `shutdown` from the others.
+        """
+        if os.getpid() != self._pid:
+            return
+        seconds = self.options.drain if drain is None else max(0.0, drain)
+        # No lock: the handler may have interrupted its holder.
+        for job in self._active:
+            job.stop(seconds)
+
+    def stats(self) -> Stats:
+        """Return the counters of what runs now, else of the run before."""
+        self._check()
+        for job in self._active[::-1]:
+            with suppress(ClosedError):
+                return job.stats()
+        return self._last
+
+    def close(self) -> None:
+        """End everything: waiting calls get `shutdown`. Idempotent, any thread.
+
+        Takes at most some seconds, even with a loop stuck inside libcurl.
+        """
+        self._closed = True
+        if os.getpid() != self._pid:
+            return
+        self.stop(0.0)
+        with self._lock:
+            client, self._client = self._client, None
+            if client is not None:
+                self._active = tuple(j for j in self._active if j is not client)
+        if client is not None:
+            client.close()
+
+    def _check(self) -> None:
+        # The process first: in a child, a lock may stay locked for ever.
+        if os.getpid() != self._pid:
+            raise ForkError("made before fork: make a new Fetcher in the child")
+        if self._closed:
+            raise ClosedError("the fetcher is closed")
+
+    def _begin(self, job: Job) -> None:
+        self._check()
+        _jobs.add(job)
+        with self._lock:
+            self._active = (*self._active, job)
+
+    def _end(self, job: Job, stats: Stats | None) -> None:
+        _jobs.discard(job)
+        with self._lock:
+            self._active = tuple(j for j in self._active if j is not job)
+            if stats is not None:
+                self._last = stats
+
+    def _end_stream(self, stream: Stream) -> None:
+        stats = None
+        with suppress(HardfetchError):
+            stats = stream.stats()
+        if os.getpid() == self._pid:
+            stream.close()
+            self._end(stream, stats)
+
+    def _get_client(self) -> Client:
+        self._check()
+        client = self._client
+        if client is None:
+            with self._lock:
+                client = self._client
+                if client is None:
+                    client = Client(self.options)
+                    self._begin(client)
+                    self._client = client
+                    # A Fetcher that is dropped without close ends its engine too.
+                    weakref.finalize(self, client.close)
+        return client
+
+
+def make_request(url: str | bytes | Request, options: dict[str, Any]) -> Request:
+    """Return the Request of one call. Raises OptionError for names and times."""
+    for name, value in options.items():
+        if name not in REQUEST_OPTIONS and name not in _EXTRA:
+            hint = values.near_miss(name, REQUEST_OPTIONS | _EXTRA)
+            raise OptionError(f"{name} is no option of a request{hint}")
+        if name in TIME_OPTIONS and value is not None:
+            seconds(name, value)
+    if isinstance(url, Request):
+        if options:
+            raise OptionError("give a Request or a URL with options, not both")
+        return url
+    given = dict(options)
+    if "data" in given:
+        given.setdefault("body", given.pop("data"))
+    if "json" in given:
+        given["body"] = jsonio.dumps(given.pop("json"))
+        headers = list(values.headers("headers", given.get("headers") or ()))
+        if not any(line.lower().startswith(b"content-type:") for line in headers):
+            headers.append(b"Content-Type: application/json")
+        given["headers"] = [tuple(line.split(b": ", 1)) for line in headers]
+    return Request(url, **given)
+
+
+_shared: dict[int, Fetcher] = {}  # by process: a child cannot use its parent's
+
+
+def fetch(url: str | bytes | Request, **options: Any) -> Result:
+    """Fetch one URL with a shared Fetcher and return its Result.
+
+    `options` are those of `Fetcher.fetch`; options of a Fetcher, as `max_body`, are
+    taken too and cost an engine of their own, so keep a Fetcher for more than one.
+    """
+    own = {
+        name: value
+        for name, value in options.items()
+        if name in OPTION_NAMES and name not in REQUEST_OPTIONS | _EXTRA
+    }
+    rest = {name: value for name, value in options.items() if name not in own}
+    if own:
+        with Fetcher(**own) as fetcher:
+            return fetcher.fetch(url, **rest)
+    shared = _shared.get(os.getpid())
+    if shared is None:
+        # Without a lock, which a child could inherit locked: a spare one costs nothing.
+        shared = _shared.setdefault(os.getpid(), Fetcher())
+    return shared.fetch(url, **rest)

@@ -1,0 +1,120 @@
+"""Where inputs come from: bytes of lines in chunks, or items one by one."""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
+
+from hardfetch.errors import OptionError
+from hardfetch.request import MAX_LINE, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import ExitStack
+
+    Input: TypeAlias = str | bytes | Mapping[str, Any] | Request
+    Source: TypeAlias = str | os.PathLike[str] | IO[str] | IO[bytes] | Iterable[Input]
+
+CHUNK = 256 << 10
+
+
+class Stop:
+    """A flag that any thread or signal handler sets, and that wakes a poll."""
+
+    def __init__(self) -> None:
+        self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._set = False
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable once the flag is set."""
+        return self._fd
+
+    def is_set(self) -> bool:
+        """Tell whether the flag is set."""
+        return self._set
+
+    def set(self) -> None:
+        """Set the flag; more than once does no harm."""
+        self._set = True
+        fd = self._fd
+        if fd >= 0:
+            os.eventfd_write(fd, 1)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def is_path(source: object) -> bool:
+    """Tell whether source names a file; a str that looks like a URL does not."""
+    return isinstance(source, os.PathLike) or (
+        isinstance(source, str) and "://" not in source
+    )
+
+
+def chunks(source: Any, stop: Stop, stack: ExitStack) -> Iterator[bytes] | None:
+    """Return the bytes of a path or file object; None for an iterable of items.
+
+    Descriptors are polled together with stop, so that a silent stdin delays nothing.
+    Raises OSError when a path cannot be opened, OptionError for what is no source.
+    """
+    if isinstance(source, str) and not is_path(source):
+        raise OptionError("source: a single URL goes into a list, or to fetch()")
+    if is_path(source):
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        stack.callback(os.close, fd)
+        return _read(lambda: os.read(fd, CHUNK), fd, stop)
+    if source is sys.stdin and hasattr(source, "buffer"):
+        source = source.buffer  # its text layer would block unseen
+    if isinstance(source, (io.BufferedReader, io.BufferedRandom)):
+        reader: io.BufferedReader | io.BufferedRandom = source
+        try:
+            fd = source.fileno()
+        except (OSError, ValueError):  # no file below: a socket's or a test's own raw
+            fd = -1
+        return _read(lambda: reader.read1(CHUNK), fd, stop)
+    if hasattr(source, "read") and hasattr(source, "readline"):
+        return _batched(source, stop)
+    if isinstance(source, (bytes, dict, Request)) or not isinstance(source, Iterable):
+        kind = type(source).__name__
+        raise OptionError(f"source: give a path, a file or an iterable, not {kind}")
+    return None
+
+
+def _read(read: Any, fd: int, stop: Stop) -> Iterator[bytes]:
+    poll = select.poll()
+    poll.register(stop.fileno(), select.POLLIN)
+    pollable = fd >= 0
+    if pollable:
+        poll.register(fd, select.POLLIN)
+    while not stop.is_set():
+        # A regular file always polls readable; POLLHUP and POLLERR come unasked.
+        if pollable and not any(ready == fd for ready, _ in poll.poll(1000)):
+            continue
+        try:
+            data = read()
+        except BlockingIOError:
+            continue
+        if data is None:
+            continue
+        if not data:
+            return
+        yield data
+
+
+def _batched(source: Any, stop: Stop) -> Iterator[bytes]:
+    """Give the lines of any other file object as they come, one chunk a line.
+
+    readline has a bound, so that a line without end cannot eat the memory.
+    """
+    while not stop.is_set():
+        line = source.readline(MAX_LINE)
+        if not line:
+            return
+        yield line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line

@@ -1,0 +1,189 @@
+"""`Fetcher.map` and `amap`: inputs pulled as they are needed, results as they come."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from hardfetch import _ffi
+from hardfetch._config import OUTPUT_FRAMES, Config
+from hardfetch.errors import ClosedError, HardfetchError
+from hardfetch.feed import Feeder, Stopped
+from hardfetch.frames import FrameReader, seq_of
+from hardfetch.request import Request
+from hardfetch.summary import Stats
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+
+    from hardfetch.options import Options
+    from hardfetch.record import Result
+    from hardfetch.request import Packer
+
+_TURN = 0.5  # seconds of one call into the core
+_ROOM_SECONDS = 0.05
+
+
+class Stream:
+    """One engine with a feeder thread; the caller takes the results.
+
+    Inputs are pulled ahead of the results by a window, never more.
+    """
+
+    def __init__(self, options: Options, packer: Packer) -> None:
+        window = max(16, 2 * options.max_concurrency)
+        config = Config(
+            options.replace(record_headers=True, fields=None),
+            output=OUTPUT_FRAMES,
+            window=window,
+            report_unanswered=True,
+        )
+        self.engine = _ffi.Engine(config.c)
+        self._reader = FrameReader(self.engine)
+        self._packer = packer
+        self._feeder = Feeder(self.engine, packer, self._ended)
+        self._stopped = False
+        self._late: BaseException | None = None
+        self._lock = threading.Lock()
+        self._ids: dict[Any, int] = {}  # of inputs that are pending and have an id
+        self._id_of: dict[int, Any] = {}
+
+    def stats(self) -> Stats:
+        """Return the counters. Raises ClosedError after close."""
+        return Stats.of(self.engine.stats())
+
+    def stop(self, drain: float) -> None:
+        """Stop pulling inputs; what is in flight may go on for drain seconds."""
+        if self.engine.closed:
+            return
+        self._stopped = True
+        with suppress(HardfetchError):
+            self.engine.stop(drain)
+
+    def cancel(self, seq: int) -> bool:
+        """End one request with `cancelled`."""
+        return self.engine.cancel(seq)
+
+    def seq_of_id(self, ident: Any) -> int | None:
+        """Return the seq of a pending input by its id."""
+        return self._ids.get(ident)
+
+    def close(self) -> None:
+        """Cancel what is left and free the engine."""
+        self._stopped = True
+        self.engine.close()
+
+    shutdown = close
+
+    # The feeder.
+
+    def start(self, inputs: Iterable[Any]) -> None:
+        """Start to pull inputs in a thread."""
+        threading.Thread(
+            target=self._feed, args=(inputs,), name="hardfetch-feeder", daemon=True
+        ).start()
+
+    def _feed(self, inputs: Iterable[Any]) -> None:
+        try:
+            for item in inputs:
+                if self._ended():
+                    break
+                self._note(item, self._feeder.frames(self._packer.item(item)))
+        except (Stopped, ClosedError):
+            pass
+        except BaseException as exc:  # noqa: BLE001 - raised again by the consumer
+            self._late = exc
+        with suppress(HardfetchError):
+            self.engine.finish()
+
+    async def feed_async(self, inputs: AsyncIterable[Any]) -> None:
+        """Pull inputs in a task."""
+        try:
+            async for item in inputs:
+                frame = self._packer.item(item)
+                while True:
+                    if self._ended():
+                        raise Stopped  # noqa: TRY301 - leaves two loops
+                    rc, _, seq = self.engine.submit(frame)
+                    if rc != _ffi.FULL:
+                        break
+                    await asyncio.sleep(_ROOM_SECONDS)
+                self._note(item, seq)
+        except (Stopped, ClosedError):
+            pass
+        except Exception as exc:  # noqa: BLE001 - raised again by the consumer
+            self._late = exc
+        with suppress(HardfetchError):
+            self.engine.finish()
+
+    def _ended(self) -> bool:
+        return self._stopped
+
+    def _note(self, item: object, seq: int) -> None:
+        ident = _id_of(item)
+        if ident is None:
+            return
+        with suppress(TypeError), self._lock:  # an id that is no key can't be looked up
+            self._ids[ident] = seq
+            self._id_of[seq] = ident
+
+    # The consumer.
+
+    def read(self, seconds: float) -> list[Result]:
+        """Return results; [] when none came in time."""
+        results = self._reader.read(seconds)
+        if self._id_of:
+            with self._lock:
+                for result in results:
+                    ident = self._id_of.pop(seq_of(result.line), None)
+                    if ident is not None:
+                        self._ids.pop(ident, None)
+        return results
+
+    @property
+    def ended(self) -> bool:
+        """Whether every result has been read."""
+        return self._reader.ended
+
+    def results(self) -> Iterator[Result]:
+        """Give results as they come; then raise what the inputs raised."""
+        while not self.ended:
+            yield from self.read(_TURN)
+        self.raise_late()
+
+    def raise_late(self) -> None:
+        """Raise what the inputs' iterator raised."""
+        if self._late is not None:
+            raise self._late
+
+    async def results_async(self) -> AsyncIterator[Result]:
+        """Give results as they come, without a thread."""
+        loop = asyncio.get_running_loop()
+        fd = self.engine.output_fd()
+        ready = asyncio.Event()
+        while True:
+            for result in self.read(0.0):
+                yield result
+            if self.ended:
+                break
+            if self.engine.output_arm():
+                await asyncio.sleep(0)  # others have their turn between full reads
+                continue
+            # Only while waiting: it stays readable until read, and would spin.
+            loop.add_reader(fd, ready.set)
+            try:
+                await ready.wait()
+            finally:
+                loop.remove_reader(fd)
+            ready.clear()
+        self.raise_late()
+
+
+def _id_of(item: object) -> Any:
+    if isinstance(item, Request):
+        return item.id
+    if isinstance(item, dict):
+        return item.get("id")
+    return None
