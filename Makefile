@@ -4,13 +4,25 @@
 VENV := .venv
 BIN := $(VENV)/bin
 CMAKE := $(BIN)/cmake
-CTEST := $(BIN)/ctest --output-on-failure --no-tests=error --test-dir
 # The libcurl that the C tests load is the one that the package uses.
-LIBCURL = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/curl_cffi/_wrapper*.so))
+SITE = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages))
+LIBCURL = $(firstword $(wildcard $(SITE)/curl_cffi/_wrapper*.so))
 C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.h tests/c/*.[ch])
 BUILD_FILES := CMakeLists.txt $(wildcard cmake/*.cmake tests/c/CMakeLists.txt)
 
-.PHONY: help demo test test-c test-py lint format sanitize clean
+comma := ,
+
+# Configures, builds and runs the C tests in build/$(1) with the options $(2).
+define run-ctest
+	@mkdir -p build
+	@$(CMAKE) -S . -B build/$(1) -G Ninja -DHF_TESTS=ON $(2) \
+	    -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    -DHF_TEST_LIBCURL=$(abspath $(LIBCURL)) >build/$(1).log || { cat build/$(1).log; exit 1; }
+	$(CMAKE) --build build/$(1)
+	$(BIN)/ctest --output-on-failure --no-tests=error --test-dir build/$(1)
+endef
+
+.PHONY: help demo test test-c test-py lint format sanitize sanitize-c sanitize-py clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -21,10 +33,7 @@ demo: $(VENV)/.built ## run a few thousand URLs of a local fault site
 test: test-c test-py ## run the C and the Python tests
 
 test-c: $(VENV)/.built
-	$(CMAKE) -S . -B build/c -G Ninja -DHF_TESTS=ON -DHF_WERROR=ON \
-	    -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DHF_TEST_LIBCURL=$(abspath $(LIBCURL)) >build/c.log
-	$(CMAKE) --build build/c
-	$(CTEST) build/c
+	$(call run-ctest,c,-DHF_WERROR=ON)
 
 test-py: $(VENV)/.built
 	$(BIN)/pytest -q $(PYTEST_ARGS)
@@ -39,13 +48,20 @@ format: $(VENV)/.built ## lay out all code
 	$(BIN)/ruff check -q --fix-only . && $(BIN)/ruff format -q .
 	$(BIN)/clang-format -i $(C_FILES)
 
-sanitize: $(VENV)/.built ## run the C tests under ASan, UBSan and TSan
-	for kind in address,undefined thread; do \
-	    $(CMAKE) -S . -B build/$$kind -G Ninja -DHF_TESTS=ON -DHF_SANITIZE=$$kind \
-	        -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DHF_TEST_LIBCURL=$(abspath $(LIBCURL)) \
-	        >build/$$kind.log && \
-	    $(CMAKE) --build build/$$kind && $(CTEST) build/$$kind || exit 1; \
-	done
+sanitize: sanitize-c sanitize-py ## run C tests under ASan, UBSan, TSan; Python under ASan
+
+sanitize-c: $(VENV)/.built
+	$(call run-ctest,asan,-DHF_SANITIZE=address$(comma)undefined)
+	$(call run-ctest,tsan,-DHF_SANITIZE=thread)
+
+# -S keeps the editable install out of the way of the module built here.
+sanitize-py: $(VENV)/.built
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
+	    --no-deps --upgrade --target build/asan-site . -Cbuild-dir=build/asan-module \
+	    -Ccmake.define.HF_SANITIZE='address,undefined' -Cinstall.strip=false
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	    PYTHONPATH=build/asan-site:$(SITE) \
+	    $(BIN)/python -S $(BIN)/pytest -q -p no:cacheprovider $(ASAN_TESTS)
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .benchmarks
