@@ -1,7 +1,5 @@
 #include "base64.h"
 
-#include "err.h"
-
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -36,43 +34,6 @@ size_t hf_base64_encode_scalar(uint8_t *out, const uint8_t *s, size_t n) {
         o += 4;
     }
     return (size_t)(o - out);
-}
-
-/* Value of a letter, or 255. Arithmetic, so that no table has to be kept in step. */
-static uint32_t value(uint8_t c) {
-    if (c >= 'A' && c <= 'Z')
-        return (uint32_t)(c - 'A');
-    if (c >= 'a' && c <= 'z')
-        return (uint32_t)(c - 'a') + 26;
-    if (c >= '0' && c <= '9')
-        return (uint32_t)(c - '0') + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : 255;
-}
-
-int64_t hf_base64_decode(uint8_t *out, const uint8_t *s, size_t n) {
-    uint8_t *o = out;
-    if (n % 4 != 0)
-        return HF_EBAD;
-    for (size_t i = 0; i < n; i += 4) {
-        size_t pad = 0;
-        if (i + 4 == n && s[i + 3] == '=')
-            pad = s[i + 2] == '=' ? 2 : 1;
-        uint32_t a = value(s[i]);
-        uint32_t b = value(s[i + 1]);
-        uint32_t c = pad == 2 ? 0 : value(s[i + 2]);
-        uint32_t d = pad != 0 ? 0 : value(s[i + 3]);
-        if ((a | b | c | d) > 63)
-            return HF_EBAD;
-        uint32_t v = a << 18 | b << 12 | c << 6 | d;
-        if ((pad == 1 && (v & 0xff) != 0) || (pad == 2 && (v & 0xffff) != 0))
-            return HF_EBAD;
-        *o++ = (uint8_t)(v >> 16);
-        if (pad < 2)
-            *o++ = (uint8_t)(v >> 8);
-        if (pad < 1)
-            *o++ = (uint8_t)v;
-    }
-    return o - out;
 }
 
 #if defined(__x86_64__)

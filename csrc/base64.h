@@ -18,10 +18,6 @@ static inline size_t hf_base64_size(size_t n) {
  * overlap s. Returns the count written. */
 size_t hf_base64_encode(uint8_t *out, const uint8_t *s, size_t n);
 
-/* Decodes strictly: no blanks, padding exact, unused bits zero. out holds n / 4 * 3
- * bytes and does not overlap s. Returns the count written, or HF_EBAD. */
-int64_t hf_base64_decode(uint8_t *out, const uint8_t *s, size_t n);
-
 size_t hf_base64_encode_scalar(uint8_t *out, const uint8_t *s, size_t n);
 #if defined(__x86_64__)
 size_t hf_base64_encode_avx2(uint8_t *out, const uint8_t *s, size_t n);

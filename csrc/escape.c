@@ -82,20 +82,6 @@ size_t hf_json_escape_scalar(uint8_t *out, const uint8_t *s, size_t n) {
     return (size_t)(o - out);
 }
 
-size_t hf_json_escaped_size(const uint8_t *s, size_t n) {
-    size_t extra = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint8_t c = s[i];
-        if (c < 0x80) {
-            extra += escapes[c].len != 0 ? escapes[c].len - 1u : 0;
-        } else if (c == 0xc2 || c == 0xe2) {
-            size_t wide = is_wide_within(s + i, n - i);
-            extra += wide != 0 ? 6 - wide : 0;
-        }
-    }
-    return n + extra;
-}
-
 size_t hf_json_escape_latin1(uint8_t *out, const uint8_t *s, size_t n) {
     uint8_t *o = out;
     for (size_t i = 0; i < n; i++) {

@@ -6,9 +6,8 @@
  * text. Bytes in, bytes out: no state, no allocation, any thread. Short forms are used
  * where JSON has them, lower-case \u00xx elsewhere.
  *
- * Room: out holds hf_json_room(n) bytes, or the exact size plus HF_JSON_SLACK; what
- * lies past the count returned may be overwritten up to there. out does not overlap s.
- * No byte outside [s, s + n) is read.
+ * Room: out holds hf_json_room(n) bytes. Up to 64 bytes past the count returned may be
+ * overwritten. out does not overlap s, and no byte outside [s, s + n) is read.
  */
 #ifndef HF_ESCAPE_H
 #define HF_ESCAPE_H
@@ -16,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes past the text that a kernel may overwrite, two quotes and a comma included. */
+/* Bytes past the text that a kernel may overwrite, and two quotes. */
 #define HF_JSON_SLACK 80
 
 /* Bytes that out must hold for n bytes of input, whatever they are; SIZE_MAX when that
@@ -24,9 +23,6 @@
 static inline size_t hf_json_room(size_t n) {
     return n > (SIZE_MAX - HF_JSON_SLACK) / 6 ? SIZE_MAX : 6 * n + HF_JSON_SLACK;
 }
-
-/* Bytes that hf_json_escape will return for the same input. */
-size_t hf_json_escaped_size(const uint8_t *s, size_t n);
 
 /* Escapes valid UTF-8, without quotes. Other bytes do no harm here, but come out as
  * they are. Returns the count written. */
