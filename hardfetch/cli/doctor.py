@@ -60,7 +60,7 @@ def doctor(ctx: click.Context, max_concurrency: str) -> int:
     for finding in findings(asked):
         healthy = healthy and finding.level != "bad"
         click.echo(f"{finding.level:<5} {finding.name:<12} {finding.text}")
-    return exits.OK if healthy else exits.ENGINE
+    return exits.OK if healthy else exits.FAILED
 
 
 def versions() -> list[tuple[str, str]]:
@@ -172,9 +172,12 @@ def _ports(max_concurrency: int) -> Finding:
 
 def _start(max_concurrency: int) -> Finding:
     try:
-        from hardfetch.fetcher import Fetcher
+        from hardfetch import _config, _ffi
+        from hardfetch.options import Options
 
-        Fetcher(max_concurrency=max_concurrency).close()
+        options = Options.build(max_concurrency=max_concurrency)
+        config = _config.Config(options, output=_config.OUTPUT_LINES, window=1)
+        _ffi.Engine(config.c).close()
     except (EngineError, ImportError) as error:
         return Finding("bad", "engine", str(error))
     return Finding("ok", "engine", "starts and ends")

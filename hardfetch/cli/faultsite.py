@@ -8,7 +8,9 @@ from hardfetch.testing.serve import fault_table, run_faultsite
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Loopback address.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Loopback address."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -51,16 +51,25 @@ def fetch(ctx: click.Context, /, sources: tuple[str, ...], **given: Any) -> int:
         raise click.BadParameter(str(error), ctx, param_hint="SOURCE") from None
     except SinkError as error:
         if error.errno != errno.EPIPE:
-            console.say(f"hardfetch: {error}", patience=1.0)
+            console.say(f"hardfetch: {_io_text(error)}", patience=1.0)
         return exits.SINK
+    except OSError as error:  # a source that could be opened and not be read
+        console.say(f"hardfetch: {_io_text(error)}", patience=1.0)
+        return exits.FAILED
     except EngineError as error:
         console.say(f"hardfetch: {error}", patience=1.0)
-        return exits.ENGINE
+        return exits.FAILED
+
+
+def _io_text(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
 
 
 def _usage_error(ctx: click.Context, error: OptionError) -> click.UsageError:
     """Name the option in the way of the command line: its message starts with it."""
     name, colon, rest = str(error).partition(": ")
+    name = "output" if name == "sink" else name
     for param in ctx.command.params:
         if colon and param.name == name:
             return click.BadParameter(rest, ctx, param)
