@@ -41,7 +41,7 @@ test-py: $(VENV)/.built
 lint: $(VENV)/.built ## check style, types and warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy hardfetch tests $(wildcard bench/*.py)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 
 format: $(VENV)/.built ## lay out all code
