@@ -22,7 +22,7 @@ define run-ctest
 	$(BIN)/ctest --output-on-failure --no-tests=error --test-dir build/$(1)
 endef
 
-.PHONY: help demo test test-c test-py lint format sanitize sanitize-c sanitize-py clean
+.PHONY: help demo test test-c test-py test-wheel lint format sanitize sanitize-c sanitize-py clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -37,6 +37,15 @@ test-c: $(VENV)/.built
 
 test-py: $(VENV)/.built
 	$(BIN)/pytest -q $(PYTEST_ARGS)
+
+# What users get: the wheel in an environment of its own, far from this folder.
+test-wheel: $(VENV)/.built ## build the wheel, install it elsewhere, ask its doctor
+	rm -rf build/wheel build/wheel-venv
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-build-isolation \
+	    --no-deps -w build/wheel .
+	$(BIN)/python -m venv build/wheel-venv
+	build/wheel-venv/bin/python -m pip install -q --disable-pip-version-check build/wheel/*.whl
+	cd / && $(abspath build/wheel-venv)/bin/hardfetch doctor
 
 lint: $(VENV)/.built ## check style, types and warnings
 	$(BIN)/ruff check .
