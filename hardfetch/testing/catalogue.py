@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hardfetch.testing import (
     charsets,
     dns,
@@ -14,7 +16,9 @@ from hardfetch.testing import (
     socks,
     tlsfaults,
 )
-from hardfetch.testing.model import Spec
+
+if TYPE_CHECKING:
+    from hardfetch.testing.model import Spec
 
 _MODULES = (
     faults,

@@ -52,7 +52,9 @@ def _labels() -> list[Spec]:
 
 def _texts() -> list[Spec]:
     meta = b'<meta charset="gbk">' + CHINESE
-    pragma = b'<meta http-equiv=content-type content="text/html; charset=gbk">' + CHINESE
+    pragma = (
+        b'<meta http-equiv=content-type content="text/html; charset=gbk">' + CHINESE
+    )
     late = b"<!--" + b" " * 2000 + b"-->" + meta
     word = "caf\u00e9 \u20ac"
     table: list[tuple[str, str, bytes, bytes | None]] = [

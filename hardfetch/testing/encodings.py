@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from typing import TYPE_CHECKING
 
 from hardfetch.testing import content
 from hardfetch.testing.faults import then_close
 from hardfetch.testing.http1 import in_chunks
-from hardfetch.testing.model import OK, Script, Spec, spec
-from hardfetch.testing.peer import Peer
+from hardfetch.testing.model import OK, Spec, spec
+
+if TYPE_CHECKING:
+    from hardfetch.testing.model import Script
+    from hardfetch.testing.peer import Peer
 
 PLAIN = content.page(2048)
 FRAMINGS = ("length", "close", "chunks")
@@ -115,15 +119,15 @@ def _whole() -> list[Spec]:
         ("junk-after", "100 bytes after the gzip trailer", packed + b"j" * 100, text),
         ("zeros-after", "zeros after the gzip trailer", packed + bytes(512), text),
     ]
-    for name, words, body, result in extras:
-        for framing in FRAMINGS:
-            specs.append(
-                spec(
-                    f"gzip-{name}-{framing}", "encoding", words,
-                    then_close(labelled(body, "gzip", framing)), (OK,),
-                    status=200, content=result,
-                )
-            )  # fmt: skip
+    specs += [
+        spec(
+            f"gzip-{name}-{framing}", "encoding", words,
+            then_close(labelled(body, "gzip", framing)), (OK,),
+            status=200, content=result,
+        )
+        for name, words, body, result in extras
+        for framing in FRAMINGS
+    ]  # fmt: skip
     bad_crc = packed[:-8] + bytes(4) + packed[-4:]
     specs.append(
         spec(
@@ -138,8 +142,11 @@ def bomb(coding: str) -> Script:
     """Answers with 1 GiB of zeros in that coding; made when it is first asked for."""
 
     async def script(peer: Peer) -> None:
-        data = content.gzip_bomb() if coding == "gzip" else content.fixture(f"bomb.{coding}")
-        await peer.send(labelled(data, coding))
+        if coding == "gzip":
+            body = content.gzip_bomb()
+        else:
+            body = content.fixture(f"bomb.{coding}")
+        await peer.send(labelled(body, coding))
 
     return script
 

@@ -1,4 +1,4 @@
-"""Faults of a plain HTTP server: silence, trickles, endless answers, resets, early ends.
+"""Faults of a plain HTTP server: silence, trickles, endless answers, early ends.
 
 Scripts of kind http begin after the request head was read; those of kind raw begin when
 the connection is accepted. A stage is what went out before the fault.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hardfetch.testing import content
 from hardfetch.testing.model import OK, SILENCE, Spec, spec
 
 if TYPE_CHECKING:
-    from hardfetch.testing.model import Script
+    from hardfetch.testing.model import Facts, Script
     from hardfetch.testing.peer import Peer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -115,7 +115,7 @@ def _stages() -> list[Spec]:
     for stage, (sent, where) in STAGES.items():
         in_body = stage in _BODY_AT
         in_head = bool(sent) and not in_body
-        facts = {"status": 200, "content": _BODY_AT[stage]} if in_body else {}
+        facts: Facts = {"status": 200, "content": _BODY_AT[stage]} if in_body else {}
         specs.append(
             spec(
                 f"silent-{stage}", "silence", f"falls silent {where}",
@@ -183,13 +183,13 @@ def _connection() -> list[Spec]:
 
 
 def _trickles() -> list[Spec]:
-    def one(name: str, text: str, script: Script, **facts: object) -> Spec:
+    def one(name: str, text: str, script: Script, **facts: Any) -> Spec:
         return spec(
             f"trickle-{name}", "trickle", text, script, IDLE,
             hangs=True, gauntlet=True, **facts,
         )  # fmt: skip
 
-    body = {"status": 200, "truncated": "time"}
+    body: Facts = {"status": 200, "truncated": "time"}
     line = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n"
     return [
         one(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hardfetch.testing import content
 from hardfetch.testing.faults import (
     CHUNKED,
@@ -13,11 +15,19 @@ from hardfetch.testing.faults import (
 )
 from hardfetch.testing.model import OK, SILENCE, Spec, spec
 
+if TYPE_CHECKING:
+    from hardfetch.testing.model import Facts
+
 
 def _framing() -> list[Spec]:
     def one(
-        name: str, text: str, data: bytes, kept: bytes, why: str = "disconnect",
-        *, reset: bool = False,
+        name: str,
+        text: str,
+        data: bytes,
+        kept: bytes,
+        why: str = "disconnect",
+        *,
+        reset: bool = False,
     ) -> Spec:
         return spec(
             name, "framing", text, then_reset(data) if reset else then_close(data),
@@ -88,11 +98,10 @@ def _status_lines() -> list[Spec]:
 def _interim() -> list[Spec]:
     hint = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nX-Interim: 1\r\n\r\n"
     final = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
-    good = {"status": 200, "content": b"hello"}
+    good: Facts = {"status": 200, "content": b"hello"}
     lost = ("bad_response", "incomplete", "empty_reply", "connection_reset")
     switch = (
-        b"HTTP/1.1 101 Switching Protocols\r\n"
-        b"Upgrade: x\r\nConnection: upgrade\r\n\r\n"
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
     )
     return [
         spec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -44,7 +45,9 @@ def setting(number: int, value: int) -> bytes:
     return struct.pack(">HI", number, value)
 
 
-def headers(stream: int, pairs: list[tuple[str, str]], flags: int = END_HEADERS) -> bytes:
+def headers(
+    stream: int, pairs: list[tuple[str, str]], flags: int = END_HEADERS
+) -> bytes:
     """A HEADERS frame (of a block that fits one)."""
     return frame(HEADERS, flags, stream, hpack.encode(pairs))
 
@@ -172,16 +175,20 @@ class Wire:
                 await self.progress.wait()
                 continue
             last = at + room == len(body)
-            piece = body[at : at + room]
+            piece = frame(
+                DATA, END_STREAM if last else 0, stream.id, body[at : at + room]
+            )
             self.window -= room
             stream.window -= room
             at += room
-            await self.peer.send(frame(DATA, END_STREAM if last else 0, stream.id, piece))
+            await self.peer.send(
+                frame(DATA, END_STREAM if last else 0, stream.id, piece)
+            )
         self.streams.pop(stream.id, None)
 
 
 def healthy(pages: Pages) -> Script:
-    """The normal pages over HTTP/2. Of the pages that are scripts only /slow is there."""
+    """The normal pages over HTTP/2; of those that are scripts only /slow."""
 
     async def answer(wire: Wire, stream: Stream, ordinal: int) -> None:
         request = Request(
@@ -229,7 +236,5 @@ def healthy(pages: Pages) -> Script:
 
 async def _quietly(work: Awaitable[None]) -> None:
     """The connection's own script reports that the client went away."""
-    try:
+    with contextlib.suppress(PeerGoneError):
         await work
-    except PeerGoneError:
-        pass

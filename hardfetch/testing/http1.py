@@ -79,7 +79,7 @@ class Response:
             lines.append(f"Content-Type: {self.content_type}")
         lines += [f"{name}: {value}" for name, value in self.headers]
         body = self.body
-        if self.status == 204 or self.status == 304 or self.status < 200:
+        if self.status in {204, 304}:
             body = b""
         elif self.chunked:
             lines.append("Transfer-Encoding: chunked")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from hardfetch.testing.model import Script, Spec
 
 BACKLOG = 4096
+HANDSHAKE_TIMEOUT = 60.0
 
 
 class Closable(Protocol):
@@ -33,9 +34,9 @@ async def listen_tcp(
     tls: ssl.SSLContext | None = None,
 ) -> tuple[asyncio.Server, int]:
     """Listens on one loopback address; the server and its port."""
-    more: dict[str, float] = {} if tls is None else {"ssl_handshake_timeout": 60.0}
+    patience = None if tls is None else HANDSHAKE_TIMEOUT
     server = await asyncio.get_running_loop().create_server(
-        factory, host, port, ssl=tls, backlog=BACKLOG, **more
+        factory, host, port, ssl=tls, backlog=BACKLOG, ssl_handshake_timeout=patience
     )
     return server, server.sockets[0].getsockname()[1]
 
@@ -65,7 +66,7 @@ class FullBacklog:
         self.fillers: list[socket.socket] = []
         for _ in range(4):
             filler = socket.socket(family, socket.SOCK_STREAM)
-            filler.setblocking(False)
+            filler.setblocking(False)  # noqa: FBT003
             filler.connect_ex((host, self.port))
             self.fillers.append(filler)
 
@@ -84,7 +85,8 @@ async def listen(spec: Spec, host: str, ledger: Ledger) -> tuple[Closable, int]:
     if spec.kind == "dns":
         return await NameServer.listen(host, spec.dns_mode, ledger, name)
     script = spec.script
-    assert script is not None, name
+    if script is None:
+        raise ValueError(f"the fault {name} has no script")
     if spec.kind == "http":
         script = after_head(script)
     tls = None

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from hardfetch.testing.peer import Peer
 
+Facts = dict[str, Any]
+"""Fields of `Fault` by name, where several faults share them."""
+
 Script = Callable[["Peer"], Awaitable[None]]
 
 Kind = Literal["http", "raw", "tls", "h2", "dns", "backlog"]
-"""How a fault listens. http: a script over TCP that may also be reached by path on the
-page server. raw: a script over TCP on a port of its own (it acts before a request, or
-speaks something else). tls, h2: a script inside TLS. dns: UDP. backlog: never accepts."""
+"""How a fault listens. http: a script over TCP that is also at a path of the page
+server. raw: a script over TCP on a port of its own (it acts before a request, or
+speaks something else). tls, h2: a script inside TLS. dns: UDP. backlog: it never
+accepts."""
 
 OK = "ok"
 """Stands in `Fault.expect` for a record without an error."""
@@ -75,7 +79,7 @@ class Spec:
     dns_mode: str = ""
 
 
-def spec(  # noqa: PLR0913 - a catalogue line reads best as one call
+def spec(
     name: str,
     group: str,
     description: str,

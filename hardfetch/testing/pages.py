@@ -232,7 +232,7 @@ def _drip(_: Pages, request: Request, __: list[str]) -> Script:
     return script
 
 
-def _retry_after(site: Pages, request: Request, __: list[str]) -> Response:
+def _retry_after(_: Pages, request: Request, __: list[str]) -> Response:
     query = request.query
     status = int(query.get("status", "429"))
     times = int(query.get("times", "1"))

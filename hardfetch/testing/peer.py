@@ -125,14 +125,16 @@ class Peer(asyncio.Protocol):
         self._eof = True
         self._wake_up()
         relay = self.relay
-        if relay is not None and relay.transport.can_write_eof():
+        if relay is not None and relay.tls is None:
             relay.transport.write_eof()
-            return True
-        return self.task is not None and self.transport.can_write_eof()
+        # TLS as asyncio has it knows no half-closed connection.
+        return self.tls is None and (self.task is not None or relay is not None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection; its script learns at its next step."""
+        """Forgets the connection and ends its script, wherever that is."""
         self._gone = True
+        if self.task is not None:
+            self.task.cancel()
         self._wake_up()
         self.resume_writing()
         if self._linger is not None:

@@ -18,7 +18,7 @@ from hardfetch.testing.model import OK, Spec, spec
 from hardfetch.testing.peer import Peer, PeerGoneError
 
 if TYPE_CHECKING:
-    from hardfetch.testing.model import Script
+    from hardfetch.testing.model import Facts, Script
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 CREDENTIALS = ("u", "p")
@@ -78,9 +78,13 @@ def refusal(status: str, *headers: str) -> bytes:
     return (head + body).encode()
 
 
-def healthy(*, credentials: tuple[str, str] | None = None, before: bytes = b"") -> Script:
-    """A working proxy. It asks for `credentials`, and sends `before` in place of the
-    plain 200 to a CONNECT."""
+def healthy(
+    *, credentials: tuple[str, str] | None = None, before: bytes = b""
+) -> Script:
+    """A working proxy.
+
+    It asks for `credentials`, and sends `before` in place of the plain 200 to CONNECT.
+    """
 
     async def script(peer: Peer) -> None:
         upstream: Peer | None = None
@@ -88,7 +92,9 @@ def healthy(*, credentials: tuple[str, str] | None = None, before: bytes = b"") 
         while True:
             head = await peer.read_head()
             user, password = user_of(head)
-            method, target, version = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+            method, target, version = (
+                head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+            )
             if credentials is not None and (user, password) != credentials:
                 ask = 'Proxy-Authenticate: Basic realm="proxy"'
                 await peer.send(refusal("407 Proxy Authentication Required", ask))
@@ -174,8 +180,10 @@ async def _silent_after_hello(peer: Peer) -> None:
 
 
 def _healthy() -> list[Spec]:
-    page = {"status": 200, "content": content.page(1024)}
-    leaky = b"HTTP/1.1 200 Fine\r\nSet-Cookie: p=1\r\nno colon here\r\nX-Odd: \xff\xfe\r\n"
+    page: Facts = {"status": 200, "content": content.page(1024)}
+    leaky = (
+        b"HTTP/1.1 200 Fine\r\nSet-Cookie: p=1\r\nno colon here\r\nX-Odd: \xff\xfe\r\n"
+    )
     leaky += b"".join(b"X-Proxy-%d: leaked\r\n" % n for n in range(47)) + b"\r\n"
     table: list[tuple[str, str, Script, str, str]] = [
         ("http", "for http", healthy(), "{http}", "http://{self}"),
@@ -253,7 +261,8 @@ def _faulty() -> list[Spec]:
          lost, "proxy", False),
         ("close-mid-reply", "closes within its reply", after_request(part, "close"),
          lost, "proxy", False),
-        ("200-html", "a good tunnel that holds a login page", after_request(html, "close"),
+        ("200-html", "a good tunnel that holds a login page",
+         after_request(html, "close"),
          ("tls_error",), "proxy", False),
         ("200-noise", "a good tunnel that holds noise",
          after_request(ESTABLISHED + content.noise(600), "close"),

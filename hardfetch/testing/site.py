@@ -28,14 +28,35 @@ from hardfetch.testing.peer import Ledger, Peer
 from hardfetch.testing.tlsfaults import server_context
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    import ssl
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
     from types import TracebackType
+
+    from typing_extensions import Self
 
     from hardfetch.testing.model import Fault, Spec
 
 _T = TypeVar("_T")
 START_TIMEOUT = 20.0
+
+
+def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Passes over what clients do to a connection (TLS errors are OSErrors too)."""
+    if not isinstance(context.get("exception"), OSError):
+        loop.default_exception_handler(context)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """The site's thread."""
+    asyncio.set_event_loop(loop)
+    loop.set_exception_handler(_on_error)
+    # Under python -X dev asyncio would time each callback and slow every page down.
+    loop.set_debug(False)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 class FaultSite:
@@ -72,13 +93,13 @@ class FaultSite:
 
     # Life.
 
-    def start(self) -> FaultSite:
+    def start(self) -> Self:
         """Starts the thread and the healthy servers; returns the site itself."""
         if self._thread is not None:
             raise RuntimeError("the fault site is already started")
-        self._loop = asyncio.new_event_loop()
+        loop = self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
-            target=self._run, name="hardfetch-faultsite", daemon=True
+            target=_run, args=(loop,), name="hardfetch-faultsite", daemon=True
         )
         self._thread.start()
         try:
@@ -87,15 +108,6 @@ class FaultSite:
             self.stop()
             raise
         return self
-
-    def _run(self) -> None:
-        loop = self._loop
-        assert loop is not None
-        asyncio.set_event_loop(loop)
-        try:
-            loop.run_forever()
-        finally:
-            loop.close()
 
     def stop(self) -> None:
         """Drops all connections and ends the thread. May be called more than once."""
@@ -106,7 +118,7 @@ class FaultSite:
         self._loop.call_soon_threadsafe(self._loop.stop)
         thread.join()
 
-    def __enter__(self) -> FaultSite:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
@@ -119,21 +131,24 @@ class FaultSite:
 
     def _call(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Runs a coroutine on the site's thread and waits for it."""
-        assert self._loop is not None
+        if self._loop is None or self._loop.is_closed():
+            work.close()
+            raise RuntimeError("the fault site is not running")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_TIMEOUT)
 
     async def _shut_down(self) -> None:
         for closable in self._closables:
             closable.close()
         self._closables.clear()
-        tasks = []
+        # All tasks and not only our scripts: a TLS handshake that is under way is a
+        # task of asyncio's, and nobody else would close its connection.
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
+            task.cancel()
         for peer in list(self._ledger.peers):
-            if peer.task is not None:
-                peer.task.cancel()
-                tasks.append(peer.task)
             peer.transport.abort()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # A transport closes its socket in a later turn of the loop; TLS takes some more.
+        # A transport closes its socket in a later turn of the loop; TLS takes more.
         for _ in range(100):
             if not self._ledger.peers:
                 break
@@ -161,7 +176,13 @@ class FaultSite:
         )
         self._ledger.base = self._bases["http"]
 
-    async def _serve(self, name: str, factory: Any, port: int = 0, tls: Any = None) -> int:
+    async def _serve(
+        self,
+        name: str,
+        factory: Callable[[], Peer],
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> int:
         server, port = await listen_tcp(factory, self.host, port, tls)
         self._closables.append(server)
         scheme = "http" if tls is None else "https"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from functools import cache
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from hardfetch.testing.http1 import Response
 from hardfetch.testing.model import OK, Spec, spec
 
 if TYPE_CHECKING:
-    from hardfetch.testing.model import Script
+    from hardfetch.testing.model import Facts, Script
     from hardfetch.testing.peer import Peer
 
 HANDSHAKE = ("tls_timeout", "timeout", "hard_timeout")
@@ -59,17 +60,19 @@ async def _trickled_server_hello(peer: Peer) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = server_context("site").wrap_bio(incoming, outgoing, server_side=True)
     incoming.write(await read_client_hello(peer))
-    try:
+    with contextlib.suppress(ssl.SSLWantReadError):
         tls.do_handshake()
-    except ssl.SSLWantReadError:
-        pass
     await peer.trickle(outgoing.read(), 0.2)
     await peer.hold()
 
 
 def _handshake() -> list[Spec]:
     def one(
-        name: str, text: str, script: Script, expect: tuple[str, ...], *,
+        name: str,
+        text: str,
+        script: Script,
+        expect: tuple[str, ...],
+        *,
         hangs: bool = False,
     ) -> Spec:
         return spec(
@@ -162,12 +165,12 @@ async def _trickled_body(peer: Peer) -> None:
 
 
 def _inside() -> list[Spec]:
-    good = {"status": 200, "content": content.page(1024)}
-    part = {"status": 200, "content": b"<html>", "truncated": "time"}
-    lost = {"status": 200, "content": b"<html>", "truncated": "disconnect"}
+    good: Facts = {"status": 200, "content": content.page(1024)}
+    part: Facts = {"status": 200, "content": b"<html>", "truncated": "time"}
+    lost: Facts = {"status": 200, "content": b"<html>", "truncated": "disconnect"}
     return [
         spec(
-            "tls-silent-after-handshake", "tls", "completes the handshake, then silence",
+            "tls-silent-after-handshake", "tls", "silence after the handshake",
             then_hold(b""), ("first_byte_timeout", *IDLE), kind="tls",
             hangs=True, gauntlet=True,
         ),
@@ -187,7 +190,7 @@ def _inside() -> list[Spec]:
             gauntlet=True, **lost,
         ),
         spec(
-            "tls-no-notify-sized", "tls", "ends without close_notify, the length was right",
+            "tls-no-notify-sized", "tls", "no close_notify after the whole length",
             _sized_without_notify, (OK,), kind="tls", **good,
         ),
         spec(

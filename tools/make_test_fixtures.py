@@ -1,7 +1,8 @@
+# noqa: INP001 - a program, no package
 """Makes hardfetch/testing/fixtures/bodies.json: br and zstd bodies of the fault site.
 
 Needs the packages brotli and zstandard. Run once; the result is committed:
-    python tools/make-test-fixtures.py
+    python tools/make_test_fixtures.py
 """
 
 from __future__ import annotations
