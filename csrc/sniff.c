@@ -228,7 +228,8 @@ static span unquoted_value(span *v) {
     return value;
 }
 
-/* "Get an attribute". Returns 0 when there is none, or the input ends within it. */
+/* "Get an attribute". Returns 0 when there is none, or the input ends within it, with
+ * nothing left then. */
 static int get_attribute(span *v, attribute *a) {
     skip_blanks(v, 1);
     if (v->n == 0 || v->s[0] == '>')
@@ -248,8 +249,10 @@ static int get_attribute(span *v, attribute *a) {
     if (v->n > 0 && (v->s[0] == '"' || v->s[0] == '\'')) {
         const uint8_t *from = v->s + 1;
         const uint8_t *end = v->n > 1 ? memchr(from, v->s[0], v->n - 1) : NULL;
-        if (end == NULL)
+        if (end == NULL) {
+            skip(v, v->n);
             return 0;
+        }
         a->value = (span){from, (size_t)(end - from)};
         skip(v, (size_t)(end + 1 - v->s));
         return 1;
@@ -320,6 +323,8 @@ static const hf_charset *charset_of_meta(span *v) {
             need_pragma = 0;
         }
     }
+    if (v->n == 0) /* cut within the tag: the standard gives up, too */
+        return NULL;
     return need_pragma && !pragma ? NULL : as_found(found);
 }
 

@@ -39,7 +39,7 @@ static void reference(uint8_t *out, const uint8_t *s, size_t n) {
     for (size_t bit = 0; bit < 8 * n; bit += 6) {
         unsigned six = 0;
         for (size_t b = bit; b < bit + 6; b++)
-            six = six << 1 | (b < 8 * n ? s[b / 8] >> (7 - b % 8) & 1u : 0);
+            six = six << 1 | (b < 8 * n ? (unsigned)s[b / 8] >> (7 - b % 8) & 1 : 0);
         out[bit / 6] = (uint8_t)letters[six];
     }
 }
