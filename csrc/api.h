@@ -123,7 +123,8 @@ typedef struct hf_event {
     int64_t elapsed;   /* us of this attempt */
     int64_t since;     /* us since acceptance */
     int64_t left;      /* us until the job's deadline; -1 = none */
-    int64_t retry_after; /* us as the server asked; -1 = not (or junk) */
+    char retry_after[64]; /* header as it came, cut; "" = none */
+    char date[64];     /* likewise, for the server's clock */
     char host[256];    /* host:port, cut */
 } hf_event;
 
@@ -264,3 +265,34 @@ const char *hf_name_type(int32_t type);
 const char *hf_name_phase(int32_t phase);
 const char *hf_name_origin(int32_t origin);
 const char *hf_name_code(int32_t code);
+
+/* ---- guard: deadlines of the caller's own threads; needs no engine (guard.h) ---- */
+
+/* What a process ended by a guard exits with: EX_SOFTWARE of sysexits.h. */
+enum { HF_GUARD_EXIT = 70 };
+
+/* The highest free real-time signal below `below` (0: of all), or 0 when none is. */
+int hf_guard_free_signal(int below);
+
+/* Says which signals the guard uses. kick ends blocking system calls of a late thread
+ * with EINTR and gets an empty handler unless it has one; dump, raised in the guard's
+ * own thread, is to print the stacks and is passed over while nobody handles it.
+ * Thread: any, before the first hf_guard_arm. Returns 0, HF_EINVAL, HF_ESYS. */
+int hf_guard_signals(int kick, int dump);
+
+/* Watches the calling thread: kicks it from `due` us on until that is acknowledged, and
+ * grace us later tells on stderr that the thread is stuck, with all stacks; then ends
+ * the process with HF_GUARD_EXIT when `exits` is 1.
+ * Returns a number above 0 for the calls below, HF_ENOMEM, or HF_ESYS (no thread). */
+int64_t hf_guard_arm(int64_t due, int64_t grace, int exits);
+
+/* The thread runs: nothing more happens for `due` us, when it is late again.
+ * Thread: any. Returns 0, or HF_EINVAL when nothing is armed under this number. */
+int hf_guard_ack(int64_t id, int64_t due);
+
+/* Ends the watch. Thread: any. A number that is not armed is passed over. */
+void hf_guard_disarm(int64_t id);
+
+/* Ends all watches and refuses new ones: for an interpreter about to take its signal
+ * handlers down. Any thread. */
+void hf_guard_stop(void);
