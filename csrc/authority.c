@@ -8,14 +8,16 @@ int hf_hex_value(uint8_t c) {
     return letter < 6 ? letter + 10 : -1;
 }
 
-/* True for escapes that would put a control into a user or password: libcurl decodes
- * them and hands the bytes to a server or a proxy. */
-static bool hides_control(const uint8_t *p, size_t n) {
-    for (size_t i = 0; i + 2 < n; i++) {
-        int high = hf_hex_value(p[i + 1]);
-        int low = hf_hex_value(p[i + 2]);
-        if (p[i] == '%' && high >= 0 && low >= 0 &&
-            (high < 2 || (high == 7 && low == 15))) {
+/* True for a control in a user or password, also an escaped one: libcurl decodes it and
+ * hands the byte to a server or a proxy. */
+static bool holds_control(const uint8_t *p, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        int c = p[i];
+        if (c == '%' && n - i > 2 && hf_hex_value(p[i + 1]) >= 0 &&
+            hf_hex_value(p[i + 2]) >= 0) {
+            c = hf_hex_value(p[i + 1]) * 16 + hf_hex_value(p[i + 2]);
+        }
+        if (c < 0x20 || c == 0x7f) {
             return true;
         }
     }
@@ -97,10 +99,10 @@ int hf_authority_read(const hf_curl *c, const uint8_t *in, size_t n, int default
     out->host_len = 0;
     out->port = 0;
     size_t host = read_user(in, n, out);
-    if (hides_control(out->user, out->user_len) ||
-        hides_control(out->password, out->password_len)) {
-        return hf_fail(err, HF_EINVAL,
-                       "the user info of %s holds an escaped control character", name);
+    if (holds_control(out->user, out->user_len) ||
+        holds_control(out->password, out->password_len)) {
+        return hf_fail(err, HF_EINVAL, "the user info of %s holds a control character",
+                       name);
     }
     /* The port stands behind the last colon, unless that one is inside brackets. */
     size_t colon = n;

@@ -6,6 +6,7 @@
 enum {
     BODY,    /* inside a stream */
     SNIFF,   /* deflate: the first two bytes decide */
+    FIRST,   /* zstd: no frame of an early draft, which libzstd may still know */
     BETWEEN, /* behind a gzip member or zstd frame: another one, or junk? */
     OVER     /* behind the end: whatever comes is passed over */
 };
@@ -133,6 +134,7 @@ int hf_codec_start(hf_codec *k, hf_codec_kind kind) {
     case HF_CODEC_BROTLI:
         return make_brotli(k);
     default:
+        k->state = FIRST;
         return make_zstd(k);
     }
 }
@@ -252,6 +254,9 @@ static int look(hf_codec *k, uint8_t byte) {
         k->state = OVER;
         k->trailing = true;
         return 0;
+    }
+    if (k->state == FIRST && !may_go_on(k)) {
+        return HF_EBAD;
     }
     if (k->head_len < enough) {
         return 0;

@@ -61,8 +61,8 @@ static void a_bad_proxy_is_named_without_its_password(void) {
         {"http://u:hunter2@a..b:1", "empty label"},
         {"http://u:hunter2@::1:1", "brackets"},
         {"http://u:hunter2@[::1:1", "host"},
-        {"http://u%0d:hunter2@h:1", "escaped control"},
-        {"http://u:hunter2%00@h:1", "escaped control"},
+        {"http://u%0d:hunter2@h:1", "user info"},
+        {"http://u:hunter2%00@h:1", "user info"},
         {"http://u\r\nX:hunter2@h:1", "control character"},
         {"http://u:hunter2@h\t:1", "control character"},
     };
