@@ -38,10 +38,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static hf_guard_slot *slots;
-static int slot_count;  /* slots allocated */
-static int64_t serial;  /* of the last number given out */
-static int64_t wake_at; /* monotonic us at which the thread looks again */
-static bool running;    /* the thread was started in this process */
+static unsigned slot_count; /* slots allocated */
+static int64_t serial;      /* of the last number given out */
+static int64_t wake_at;     /* monotonic us at which the thread looks again */
+static bool running;        /* the thread was started in this process */
 static bool stopped;
 static int kick_signal;
 static int dump_signal;
@@ -63,7 +63,7 @@ static void init_cond(void) {
 }
 
 static void after_fork_child(void) {
-    for (int i = 0; i < slot_count; i++)
+    for (unsigned i = 0; i < slot_count; i++)
         slots[i].id = 0;
     running = false;
     init_cond(); /* the old one may count the thread that isn't here as a waiter */
@@ -112,7 +112,7 @@ int hf_guard_signals(int kick, int dump) {
 }
 
 static hf_guard_slot *find(int64_t id) {
-    int i = (int)(id & SLOT_MASK);
+    unsigned i = (unsigned)(id & SLOT_MASK);
     return id > 0 && i < slot_count && slots[i].id == id ? &slots[i] : NULL;
 }
 
@@ -218,7 +218,7 @@ static void *watch(void *arg) {
     for (;;) {
         int64_t now = hf_now();
         int64_t next = INT64_MAX;
-        for (int i = 0; i < slot_count; i++) {
+        for (unsigned i = 0; i < slot_count; i++) {
             if (slots[i].id == 0)
                 continue;
             int64_t at = run_slot(&slots[i], now);
@@ -239,21 +239,21 @@ static void *watch(void *arg) {
 
 /* A free slot's index, or HF_ENOMEM. */
 static int take_slot(void) {
-    for (int i = 0; i < slot_count; i++) {
+    for (unsigned i = 0; i < slot_count; i++) {
         if (slots[i].id == 0)
-            return i;
+            return (int)i;
     }
-    int more = slot_count == 0 ? 16 : slot_count * 2;
+    unsigned more = slot_count == 0 ? 16 : slot_count * 2;
     if (more > SLOT_MASK)
         return HF_ENOMEM;
-    hf_guard_slot *grown = realloc(slots, (size_t)more * sizeof *grown);
+    hf_guard_slot *grown = realloc(slots, more * sizeof *grown);
     if (grown == NULL)
         return HF_ENOMEM;
-    memset(grown + slot_count, 0, (size_t)(more - slot_count) * sizeof *grown);
+    memset(grown + slot_count, 0, (more - slot_count) * sizeof *grown);
+    unsigned i = slot_count;
     slots = grown;
-    int i = slot_count;
     slot_count = more;
-    return i;
+    return (int)i;
 }
 
 /* Wakes the thread only when it would sleep past `at`. */
@@ -319,7 +319,7 @@ void hf_guard_disarm(int64_t id) {
 void hf_guard_stop(void) {
     pthread_mutex_lock(&lock);
     stopped = true;
-    for (int i = 0; i < slot_count; i++)
+    for (unsigned i = 0; i < slot_count; i++)
         slots[i].id = 0;
     pthread_mutex_unlock(&lock);
 }
