@@ -1,0 +1,139 @@
+"""Sources: bytes in chunks, and a stop that wakes a silent one."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hardfetch.errors import OptionError
+from hardfetch.request import MAX_LINE, Request
+from hardfetch.sources import Stop, chunks
+
+DATA = b"http://a/\nhttp://b/\xff\n"
+
+
+@pytest.fixture
+def stop() -> Iterator[Stop]:
+    stop = Stop()
+    yield stop
+    stop.close()
+
+
+def read(source: Any, stop: Stop) -> bytes:
+    with ExitStack() as stack:
+        found = chunks(source, stop, stack)
+        assert found is not None
+        return b"".join(found)
+
+
+def test_paths_and_files_of_all_kinds_give_their_bytes(
+    tmp_path: Path, stop: Stop
+) -> None:
+    path = tmp_path / "urls.txt"
+    path.write_bytes(DATA)
+    assert read(path, stop) == DATA
+    assert read(str(path), stop) == DATA
+    with path.open("rb") as file:
+        assert read(file, stop) == DATA
+    with path.open(encoding="utf-8", errors="surrogateescape") as text:
+        assert read(text, stop) == DATA
+    assert read(io.BytesIO(DATA), stop) == DATA
+    assert read(io.StringIO("http://é/\n"), stop) == "http://é/\n".encode()
+
+
+def test_what_a_buffered_file_has_read_ahead_is_not_lost(
+    tmp_path: Path, stop: Stop
+) -> None:
+    path = tmp_path / "urls.txt"
+    path.write_bytes(DATA)
+    with path.open("rb") as file:
+        assert file.readline() == b"http://a/\n"
+        assert read(file, stop) == b"http://b/\xff\n"
+
+
+def test_a_reader_over_a_raw_of_ones_own_is_read(stop: Stop) -> None:
+    class Raw(io.RawIOBase):
+        def __init__(self) -> None:
+            self.parts = [b"", b"http://a/\n"]
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            part = self.parts.pop()
+            buffer[: len(part)] = part
+            return len(part)
+
+    assert read(io.BufferedReader(Raw()), stop) == b"http://a/\n"
+
+
+def test_a_line_without_end_comes_in_pieces(stop: Stop) -> None:
+    with ExitStack() as stack:
+        found = chunks(io.StringIO("x" * (2 * MAX_LINE + 5)), stop, stack)
+        assert found is not None
+        assert [len(chunk) for chunk in found] == [MAX_LINE, MAX_LINE, 5]
+
+
+def test_a_stop_wakes_a_reader_of_a_silent_pipe(stop: Stop) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as file, ExitStack() as stack:
+        found = chunks(file, stop, stack)
+        assert found is not None
+        os.write(writer, b"http://a/\n")
+        assert next(found) == b"http://a/\n"
+        threading.Timer(0.05, stop.set).start()
+        assert next(found, None) is None
+    os.close(writer)
+    assert stop.is_set()
+
+
+def test_iterables_are_left_to_the_caller(stop: Stop) -> None:
+    with ExitStack() as stack:
+        for source in (["http://a/"], iter(()), {"http://a/"}):
+            assert chunks(source, stop, stack) is None
+
+
+@pytest.mark.parametrize(
+    "source", [b"http://a/", {"url": "x"}, Request("http://a/"), 5, None, "http://a/"]
+)
+def test_what_is_no_source_is_refused(source: Any, stop: Stop) -> None:
+    with ExitStack() as stack, pytest.raises(OptionError, match="^source: "):
+        chunks(source, stop, stack)
+
+
+def test_a_missing_file_is_an_os_error_at_once(tmp_path: Path, stop: Stop) -> None:
+    with ExitStack() as stack, pytest.raises(FileNotFoundError):
+        chunks(tmp_path / "none", stop, stack)
+
+
+def test_stdin_itself_is_read_below_its_text_layer() -> None:
+    code = (
+        "import sys; from contextlib import ExitStack\n"
+        "from hardfetch.sources import Stop, chunks\n"
+        "with ExitStack() as stack:\n"
+        "    sys.stdout.buffer.write(b''.join(chunks(sys.stdin, Stop(), stack)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=DATA, stdout=subprocess.PIPE, check=True,
+        timeout=60,
+    )  # fmt: skip
+    assert done.stdout == DATA
+
+
+def test_a_stop_may_be_set_twice_and_after_close() -> None:
+    stop = Stop()
+    stop.set()
+    stop.set()
+    stop.close()
+    stop.set()
+    stop.close()
+    assert stop.is_set()
