@@ -100,7 +100,9 @@ static int ask_curl(const hf_curl *c, const char *url, bool international,
         code = c->curl_url_get(u, CURLUPART_HOST, &text, CURLU_PUNYCODE);
     }
     if (code != 0 || text == NULL) {
-        rc = hf_fail(err, HF_EINVAL, "is not valid: %s", c->curl_url_strerror(code));
+        bool blind = international && utf8 == (locale_t)0;
+        rc = hf_fail(err, HF_EINVAL, "is not valid: %s%s", c->curl_url_strerror(code),
+                     blind ? " (this system has no UTF-8 locale to read it with)" : "");
         goto done;
     }
     if (strlen(text) > LONGEST_NAME + 1) {

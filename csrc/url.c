@@ -257,8 +257,14 @@ static int refer(hf_piece t, hf_urlparts *u, const char *name, hf_buf *merged,
     hf_urlparts_split_rest(t, &r);
     if (slashes == 1) {
         u->path = r.path;
-    } else if (r.path.n > 0 && merge(u->path, r.path, merged, &u->path) != 0) {
-        return hf_fail(err, HF_ENOMEM, "%s could not be read: out of memory", name);
+    } else if (r.path.n > 0) {
+        int rc = merge(u->path, r.path, merged, &u->path);
+        if (rc != 0) {
+            return hf_fail(err, rc == HF_EFULL ? HF_EINVAL : rc, "%s %s", name,
+                           rc == HF_EFULL
+                               ? "makes too long a URL with what it relates to"
+                               : "could not be read: out of memory");
+        }
     }
     if (r.path.n > 0 || r.query.p != NULL) {
         u->query = r.query;
@@ -272,7 +278,7 @@ int hf_url_resolve(const hf_curl *c, const hf_url *base, const uint8_t *location
     char name[NAME_CAP];
     hf_urlparts u;
     hf_buf clean = hf_buf_make(HF_URL_MAX + 1);
-    hf_buf merged = hf_buf_make(8 * HF_URL_MAX);
+    hf_buf merged = hf_buf_make(4 * HF_URL_MAX);
     hf_piece t = trim((hf_piece){location, n});
     int rc;
     *out = (hf_url){0};

@@ -352,6 +352,29 @@ static void locations_that_lead_elsewhere_are_refused(void) {
     }
 }
 
+/* Each hop may add its own length to a path: that ends somewhere. */
+static void hops_can_not_grow_a_url_for_ever(void) {
+    static char folder[HF_URL_MAX];
+    hf_url u;
+    hf_url next;
+    int hops = 0;
+    int rc = 0;
+    memset(folder, 'a', sizeof folder);
+    folder[sizeof folder - 1] = '/';
+    REQUIRE(hf_url_parse(&curl, (const uint8_t *)"http://h/", 9, &u, (hf_errbuf){0}) ==
+            0);
+    while (rc == 0 && hops < 10) {
+        rc = hf_url_resolve(&curl, &u, (uint8_t *)folder, sizeof folder, &next,
+                            (hf_errbuf){0});
+        hf_url_free(&u);
+        u = next;
+        hops += rc == 0;
+    }
+    CHECK_EQ(rc, HF_EINVAL);
+    CHECK(hops > 1 && hops < 10);
+    hf_url_free(&u);
+}
+
 static void an_origin_is_scheme_host_and_port(void) {
     static const struct {
         const char *a, *b;
@@ -408,6 +431,7 @@ int main(int argc, char **argv) {
     RUN(a_location_is_read_as_browsers_do);
     RUN(odd_locations_are_repaired);
     RUN(locations_that_lead_elsewhere_are_refused);
+    RUN(hops_can_not_grow_a_url_for_ever);
     RUN(an_origin_is_scheme_host_and_port);
     return check_result();
 }
