@@ -1,4 +1,3 @@
-# noqa: INP001 - a program, no package
 """Makes hardfetch/testing/fixtures/bodies.json: br and zstd bodies of the fault site.
 
 Needs the packages brotli and zstandard. Run once; the result is committed:

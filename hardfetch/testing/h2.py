@@ -181,9 +181,7 @@ class Wire:
             self.window -= room
             stream.window -= room
             at += room
-            await self.peer.send(
-                frame(DATA, END_STREAM if last else 0, stream.id, piece)
-            )
+            await self.peer.send(piece)
         self.streams.pop(stream.id, None)
 
 

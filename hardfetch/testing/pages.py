@@ -278,7 +278,13 @@ def _robots(_: Pages, __: Request, ___: list[str]) -> Response:
 
 
 def _fault(site: Pages, _: Request, words: list[str]) -> Script:
-    return site.faults[words[0]]
+    fault = site.faults[words[0]]
+
+    async def script(peer: Peer) -> None:
+        await fault(peer)
+        peer.transport.close()
+
+    return script
 
 
 _PAGES: dict[str, Callable[[Pages, Request, list[str]], Response | Script]] = {

@@ -115,6 +115,7 @@ class FaultSite:
         if thread is None or self._loop is None:
             return
         self._call(self._shut_down())
+        self._open.clear()
         self._loop.call_soon_threadsafe(self._loop.stop)
         thread.join()
 
