@@ -14,6 +14,7 @@
 #include "base64.h"
 #include "charset.h"
 #include "ndjson.h"
+#include "text.h"
 #include "utf8.h"
 
 enum { PAGE = 30 * 1024, ROUNDS = 15, ROUND_BYTES = 64 << 20, LARGEST = 16 << 20 };
@@ -23,6 +24,8 @@ typedef struct job {
     size_t n;
     uint8_t *out;
     const hf_charset *cs;
+    hf_text_ctx *text;
+    const char *type; /* Content-Type */
 } job;
 
 typedef size_t (*stage)(const job *j);
@@ -123,6 +126,21 @@ static size_t read_file(const char *path, uint8_t **data) {
     return got;
 }
 
+static size_t decide(const job *j) {
+    hf_text t;
+    hf_text_decide(j->text, j->in, j->n, (const uint8_t *)j->type, strlen(j->type), 0,
+                   &t);
+    return t.utf8_len;
+}
+
+/* All that a body goes through on its way into the record. */
+static size_t decide_and_write(const job *j) {
+    hf_text t;
+    hf_text_decide(j->text, j->in, j->n, (const uint8_t *)j->type, strlen(j->type), 0,
+                   &t);
+    return hf_json_string(j->out, t.utf8, t.utf8_len);
+}
+
 static void stages(job *j) {
     measure("memcpy", copy, j);
     measure("utf8", check, j);
@@ -135,6 +153,11 @@ static void stages(job *j) {
 #endif
     measure("utf8, then escape", check_then_escape, j);
     measure("utf8 and escape by pieces", check_and_escape, j);
+    j->type = "text/html; charset=utf-8";
+    measure("decide, utf-8 by header", decide, j);
+    measure("decide and write, utf-8 by header", decide_and_write, j);
+    j->type = "text/html";
+    measure("decide and write, nothing claimed", decide_and_write, j);
     measure("base64", encode, j);
     measure("base64, scalar", encode_scalar, j);
 }
@@ -163,7 +186,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_encode: nothing to read\n");
         return 1;
     }
-    job j = {page, n, out, NULL};
+    job j = {page, n, out, NULL, hf_text_new(), ""};
+    if (j.text == NULL)
+        return 1;
     for (size_t t = 0; t < (argc > 1 ? 1 : 3); t++) {
         if (argc == 1)
             j.n = make_page(page, PAGE, texts[t][1]);
@@ -176,11 +201,14 @@ int main(int argc, char **argv) {
             page[i] = i % 64 < 32 ? 'a' : (uint8_t)(0xb0 + i % 32);
         j.n = n;
         j.cs = hf_charset_find((const uint8_t *)"windows-1251", 12);
+        j.type = "text/html; charset=windows-1251";
         measure("decode windows-1251", decode, &j);
+        measure("decide and write, windows-1251", decide_and_write, &j);
         j.cs = hf_charset_find((const uint8_t *)"gbk", 3);
         measure("decode gbk", decode, &j);
         header_values(&j);
     }
+    hf_text_free(j.text);
     free(out);
     free(page);
     return 0;
