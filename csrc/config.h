@@ -19,11 +19,11 @@ typedef struct hf_limits {
 } hf_limits;
 
 typedef struct hf_settings {
-    hf_config c;       /* its pointers are into `arena` */
+    hf_config c; /* its pointers are into `arena` */
     hf_limits limits;
     hf_curl curl;
-    uint64_t fields;   /* bit f: field HF_F_f is written */
-    void *arena;       /* owned */
+    uint64_t fields; /* bit f: field HF_F_f is written */
+    void *arena;     /* owned */
 } hf_settings;
 
 /* Copies and checks cfg and loads libcurl.

@@ -41,10 +41,11 @@ int hf_curl_load(hf_curl *c, const char *path, hf_errbuf err) {
     snprintf(c->path, sizeof c->path, "%s", path);
     c->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (c->handle == NULL) {
-        return hf_fail(err, HF_ELIB, "cannot load libcurl from %s: %s", path, dlerror());
+        return hf_fail(err, HF_ELIB, "cannot load libcurl from %s: %s", path,
+                       dlerror());
     }
-#define HF_CURL_NEED(ret, name, args)                                              \
-    if (need(c, #name, &c->name, err) != 0)                                        \
+#define HF_CURL_NEED(ret, name, args)       \
+    if (need(c, #name, &c->name, err) != 0) \
         return HF_ELIB;
     HF_CURL_NEEDED(HF_CURL_NEED)
 #undef HF_CURL_NEED
@@ -52,20 +53,20 @@ int hf_curl_load(hf_curl *c, const char *path, hf_errbuf err) {
     HF_CURL_OPTIONAL(HF_CURL_WANT)
 #undef HF_CURL_WANT
     c->impersonates = c->curl_easy_impersonate != NULL;
-    c->decodes = c->inflateInit2_ != NULL && c->inflate != NULL &&
-                 c->inflateReset2 != NULL && c->inflateEnd != NULL &&
-                 c->BrotliDecoderCreateInstance != NULL &&
-                 c->BrotliDecoderDecompressStream != NULL &&
-                 c->BrotliDecoderIsFinished != NULL &&
-                 c->BrotliDecoderDestroyInstance != NULL &&
-                 c->ZSTD_createDCtx != NULL && c->ZSTD_freeDCtx != NULL &&
-                 c->ZSTD_decompressStream != NULL && c->ZSTD_isError != NULL &&
-                 c->ZSTD_DCtx_reset != NULL && c->ZSTD_DCtx_setParameter != NULL;
+    c->decodes =
+        c->inflateInit2_ != NULL && c->inflate != NULL && c->inflateReset2 != NULL &&
+        c->inflateEnd != NULL && c->BrotliDecoderCreateInstance != NULL &&
+        c->BrotliDecoderDecompressStream != NULL &&
+        c->BrotliDecoderIsFinished != NULL && c->BrotliDecoderDestroyInstance != NULL &&
+        c->ZSTD_createDCtx != NULL && c->ZSTD_freeDCtx != NULL &&
+        c->ZSTD_decompressStream != NULL && c->ZSTD_isError != NULL &&
+        c->ZSTD_DCtx_reset != NULL && c->ZSTD_DCtx_setParameter != NULL;
     c->version = c->curl_version_info(0)->version_num;
     if (c->version < OLDEST) {
         return hf_fail(err, HF_ELIB,
                        "libcurl %u.%u.%u at %s is too old; 7.87.0 or newer is needed",
-                       c->version >> 16, c->version >> 8 & 0xff, c->version & 0xff, path);
+                       c->version >> 16, c->version >> 8 & 0xff, c->version & 0xff,
+                       path);
     }
     int rc = c->curl_global_init(CURL_GLOBAL_ALL);
     if (rc != 0) {

@@ -66,7 +66,8 @@ typedef struct curl_version_info_data {
     const char *quic_version;
 } curl_version_info_data;
 
-/* Option numbers: kind (long 0, pointer 10000, function 20000, off_t 30000) + number. */
+/* Option numbers: kind (long 0, pointer 10000, function 20000, off_t 30000) + number.
+ */
 enum {
     CURLOPT_WRITEDATA = 10001,
     CURLOPT_URL = 10002,
@@ -120,6 +121,8 @@ enum {
     CURLOPT_HTTP_CONTENT_DECODING = 158,
     CURLOPT_OPENSOCKETFUNCTION = 20163,
     CURLOPT_OPENSOCKETDATA = 10164,
+    CURLOPT_PROXYUSERNAME = 10175,
+    CURLOPT_PROXYPASSWORD = 10176,
     CURLOPT_NOPROXY = 10177,
     CURLOPT_RESOLVE = 10203,
     CURLOPT_CLOSESOCKETFUNCTION = 20208,
@@ -315,75 +318,73 @@ enum {
 };
 
 /* Each needed function: result, name, arguments. */
-#define HF_CURL_NEEDED(X)                                                          \
-    X(int, curl_global_init, (long flags))                                         \
-    X(curl_version_info_data *, curl_version_info, (int age))                      \
-    X(char *, curl_version, (void))                                                \
-    X(CURL *, curl_easy_init, (void))                                              \
-    X(void, curl_easy_cleanup, (CURL * easy))                                      \
-    X(int, curl_easy_setopt, (CURL * easy, int option, ...))                       \
-    X(int, curl_easy_getinfo, (CURL * easy, int info, ...))                        \
-    X(void, curl_easy_reset, (CURL * easy))                                        \
-    X(const char *, curl_easy_strerror, (int code))                                \
-    X(CURLM *, curl_multi_init, (void))                                            \
-    X(int, curl_multi_cleanup, (CURLM * multi))                                    \
-    X(int, curl_multi_setopt, (CURLM * multi, int option, ...))                    \
-    X(int, curl_multi_add_handle, (CURLM * multi, CURL *easy))                     \
-    X(int, curl_multi_remove_handle, (CURLM * multi, CURL *easy))                  \
-    X(int, curl_multi_socket_action,                                               \
-      (CURLM * multi, curl_socket_t s, int events, int *running))                  \
-    X(int, curl_multi_assign, (CURLM * multi, curl_socket_t s, void *p))           \
-    X(int, curl_multi_timeout, (CURLM * multi, long *timeout_ms))                  \
-    X(CURLMsg *, curl_multi_info_read, (CURLM * multi, int *left))                 \
-    X(const char *, curl_multi_strerror, (int code))                               \
-    X(struct curl_slist *, curl_slist_append,                                      \
-      (struct curl_slist * list, const char *text))                                \
-    X(void, curl_slist_free_all, (struct curl_slist * list))                       \
-    X(void, curl_free, (void *p))                                                  \
-    X(CURLU *, curl_url, (void))                                                   \
-    X(void, curl_url_cleanup, (CURLU * u))                                         \
-    X(CURLU *, curl_url_dup, (const CURLU *u))                                     \
-    X(int, curl_url_get, (const CURLU *u, int part, char **text, unsigned flags))  \
-    X(int, curl_url_set, (CURLU * u, int part, const char *text, unsigned flags))  \
-    X(const char *, curl_url_strerror, (int code))                                 \
-    X(CURLSH *, curl_share_init, (void))                                           \
-    X(int, curl_share_setopt, (CURLSH * share, int option, ...))                   \
+#define HF_CURL_NEEDED(X)                                                         \
+    X(int, curl_global_init, (long flags))                                        \
+    X(curl_version_info_data *, curl_version_info, (int age))                     \
+    X(char *, curl_version, (void))                                               \
+    X(CURL *, curl_easy_init, (void))                                             \
+    X(void, curl_easy_cleanup, (CURL * easy))                                     \
+    X(int, curl_easy_setopt, (CURL * easy, int option, ...))                      \
+    X(int, curl_easy_getinfo, (CURL * easy, int info, ...))                       \
+    X(void, curl_easy_reset, (CURL * easy))                                       \
+    X(const char *, curl_easy_strerror, (int code))                               \
+    X(CURLM *, curl_multi_init, (void))                                           \
+    X(int, curl_multi_cleanup, (CURLM * multi))                                   \
+    X(int, curl_multi_setopt, (CURLM * multi, int option, ...))                   \
+    X(int, curl_multi_add_handle, (CURLM * multi, CURL * easy))                   \
+    X(int, curl_multi_remove_handle, (CURLM * multi, CURL * easy))                \
+    X(int, curl_multi_socket_action,                                              \
+      (CURLM * multi, curl_socket_t s, int events, int *running))                 \
+    X(int, curl_multi_assign, (CURLM * multi, curl_socket_t s, void *p))          \
+    X(int, curl_multi_timeout, (CURLM * multi, long *timeout_ms))                 \
+    X(CURLMsg *, curl_multi_info_read, (CURLM * multi, int *left))                \
+    X(const char *, curl_multi_strerror, (int code))                              \
+    X(struct curl_slist *, curl_slist_append,                                     \
+      (struct curl_slist * list, const char *text))                               \
+    X(void, curl_slist_free_all, (struct curl_slist * list))                      \
+    X(void, curl_free, (void *p))                                                 \
+    X(CURLU *, curl_url, (void))                                                  \
+    X(void, curl_url_cleanup, (CURLU * u))                                        \
+    X(CURLU *, curl_url_dup, (const CURLU *u))                                    \
+    X(int, curl_url_get, (const CURLU *u, int part, char **text, unsigned flags)) \
+    X(int, curl_url_set, (CURLU * u, int part, const char *text, unsigned flags)) \
+    X(const char *, curl_url_strerror, (int code))                                \
+    X(CURLSH *, curl_share_init, (void))                                          \
+    X(int, curl_share_setopt, (CURLSH * share, int option, ...))                  \
     X(int, curl_share_cleanup, (CURLSH * share))
 
 /* Functions that may be absent: NULL then, and `doctor` names them. */
-#define HF_CURL_OPTIONAL(X)                                                        \
-    X(int, curl_easy_impersonate,                                                  \
-      (CURL * easy, const char *target, int default_headers))                      \
-    X(int, curl_global_init_mem,                                                   \
-      (long flags, void *(*m)(size_t), void (*f)(void *),                          \
-       void *(*r)(void *, size_t), char *(*s)(const char *),                       \
-       void *(*c)(size_t, size_t)))                                                \
-    X(int, curl_multi_notify_enable, (CURLM * multi, unsigned int notification))   \
-    X(int, curl_easy_ssls_export,                                                  \
-      (CURL * easy,                                                                \
-       int (*each)(CURL *, void *, const char *, const unsigned char *, size_t,    \
-                   const unsigned char *, size_t, curl_off_t, int, const char *,   \
-                   size_t),                                                        \
-       void *data))                                                                \
-    X(int, curl_easy_ssls_import,                                                  \
-      (CURL * easy, const char *key, const unsigned char *shmac, size_t shmac_len, \
-       const unsigned char *sdata, size_t sdata_len))                              \
-    X(int, inflateInit2_,                                                          \
-      (hf_z_stream * z, int bits, const char *version, int size))                  \
-    X(int, inflate, (hf_z_stream * z, int flush))                                  \
-    X(int, inflateReset2, (hf_z_stream * z, int bits))                             \
-    X(int, inflateEnd, (hf_z_stream * z))                                          \
-    X(void *, BrotliDecoderCreateInstance, (void *alloc, void *free, void *opaque)) \
-    X(int, BrotliDecoderDecompressStream,                                          \
-      (void *s, size_t *avail_in, const uint8_t **next_in, size_t *avail_out,      \
-       uint8_t **next_out, size_t *total_out))                                     \
-    X(int, BrotliDecoderIsFinished, (const void *s))                               \
-    X(void, BrotliDecoderDestroyInstance, (void *s))                               \
-    X(void *, ZSTD_createDCtx, (void))                                             \
-    X(size_t, ZSTD_freeDCtx, (void *ctx))                                          \
-    X(size_t, ZSTD_decompressStream, (void *ctx, hf_zstd_out *out, hf_zstd_in *in)) \
-    X(size_t, ZSTD_DCtx_reset, (void *ctx, int directive))                         \
-    X(size_t, ZSTD_DCtx_setParameter, (void *ctx, int parameter, int value))       \
+#define HF_CURL_OPTIONAL(X)                                                           \
+    X(int, curl_easy_impersonate,                                                     \
+      (CURL * easy, const char *target, int default_headers))                         \
+    X(int, curl_global_init_mem,                                                      \
+      (long flags, void *(*m)(size_t), void (*f)(void *), void *(*r)(void *, size_t), \
+       char *(*s)(const char *), void *(*c)(size_t, size_t)))                         \
+    X(int, curl_multi_notify_enable, (CURLM * multi, unsigned int notification))      \
+    X(int, curl_easy_ssls_export,                                                     \
+      (CURL * easy,                                                                   \
+       int (*each)(CURL *, void *, const char *, const unsigned char *, size_t,       \
+                   const unsigned char *, size_t, curl_off_t, int, const char *,      \
+                   size_t),                                                           \
+       void *data))                                                                   \
+    X(int, curl_easy_ssls_import,                                                     \
+      (CURL * easy, const char *key, const unsigned char *shmac, size_t shmac_len,    \
+       const unsigned char *sdata, size_t sdata_len))                                 \
+    X(int, inflateInit2_, (hf_z_stream * z, int bits, const char *version, int size)) \
+    X(int, inflate, (hf_z_stream * z, int flush))                                     \
+    X(int, inflateReset2, (hf_z_stream * z, int bits))                                \
+    X(int, inflateEnd, (hf_z_stream * z))                                             \
+    X(void *, BrotliDecoderCreateInstance, (void *alloc, void *free, void *opaque))   \
+    X(int, BrotliDecoderDecompressStream,                                             \
+      (void *s, size_t *avail_in, const uint8_t **next_in, size_t *avail_out,         \
+       uint8_t **next_out, size_t *total_out))                                        \
+    X(int, BrotliDecoderIsFinished, (const void *s))                                  \
+    X(void, BrotliDecoderDestroyInstance, (void *s))                                  \
+    X(void *, ZSTD_createDCtx, (void))                                                \
+    X(size_t, ZSTD_freeDCtx, (void *ctx))                                             \
+    X(size_t, ZSTD_decompressStream, (void *ctx, hf_zstd_out *out, hf_zstd_in *in))   \
+    X(size_t, ZSTD_DCtx_reset, (void *ctx, int directive))                            \
+    X(size_t, ZSTD_DCtx_setParameter, (void *ctx, int parameter, int value))          \
     X(unsigned, ZSTD_isError, (size_t code))
 
 typedef struct hf_curl {
@@ -391,12 +392,12 @@ typedef struct hf_curl {
     HF_CURL_NEEDED(HF_CURL_FIELD)
     HF_CURL_OPTIONAL(HF_CURL_FIELD)
 #undef HF_CURL_FIELD
-    void *handle;        /* dlopen's; never closed, since libcurl keeps threads' state */
-    unsigned version;    /* 0xMMmmpp */
-    bool impersonates;   /* curl_easy_impersonate is there */
-    bool decodes;        /* all of zlib, brotli and zstd are there */
-    char path[4096];     /* file that was loaded */
-    char missing[512];   /* absent optional functions, separated by blanks */
+    void *handle;      /* dlopen's; never closed, since libcurl keeps threads' state */
+    unsigned version;  /* 0xMMmmpp */
+    bool impersonates; /* curl_easy_impersonate is there */
+    bool decodes;      /* all of zlib, brotli and zstd are there */
+    char path[4096];   /* file that was loaded */
+    char missing[512]; /* absent optional functions, separated by blanks */
 } hf_curl;
 
 /* Fills the table from the shared object at path and initialises libcurl.

@@ -51,7 +51,8 @@ int hf_record_fields(const char *const *names, uint64_t *out, hf_errbuf err) {
     for (; *names != NULL; names++) {
         int f = field_of(*names);
         if (f < 0) {
-            return hf_fail(err, HF_EINVAL, "there is no field \"%s\" in a record", *names);
+            return hf_fail(err, HF_EINVAL, "there is no field \"%s\" in a record",
+                           *names);
         }
         *out |= (uint64_t)1 << f;
     }
@@ -71,7 +72,8 @@ void hf_encoder_free(hf_encoder *e) {
     e->text = NULL;
 }
 
-/* --- small pieces ------------------------------------------------------------------ */
+/* --- small pieces ------------------------------------------------------------------
+ */
 
 #define PUT(pen, literal) put(pen, literal, sizeof(literal) - 1)
 
@@ -153,7 +155,8 @@ static void put_json(pen *w, hf_slice s) {
     }
 }
 
-/* --- fields ------------------------------------------------------------------------ */
+/* --- fields ------------------------------------------------------------------------
+ */
 
 static void put_input(pen *w) {
     const hf_settings *s = w->e->settings;
@@ -269,7 +272,8 @@ static void put_head(pen *w) {
     }
     if (FIELD(w, content_type)) {
         if (has && resp->has_type) {
-            put_bytes(w, resp->head.data + resp->content_type.at, resp->content_type.len);
+            put_bytes(w, resp->head.data + resp->content_type.at,
+                      resp->content_type.len);
         } else {
             put_null(w);
         }
@@ -453,7 +457,8 @@ static void put_account(pen *w) {
     }
 }
 
-/* --- the record -------------------------------------------------------------------- */
+/* --- the record --------------------------------------------------------------------
+ */
 
 /* Bytes that all but the body may take. */
 static size_t head_room(const hf_request *r, const hf_response *resp,

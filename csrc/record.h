@@ -1,5 +1,6 @@
 /* A request and what came of it, as one record: an NDJSON line, or a frame for the
- * object API. Fields, names and null rules are the contract's (hardfetch/record.schema.json).
+ * object API. Fields, names and null rules are the contract's
+ * (hardfetch/record.schema.json).
  *
  * Invariant: whatever bytes came in, what goes out is one line of valid JSON in valid
  * UTF-8, or nothing at all. It writes into a ring and knows no sink.
@@ -13,37 +14,37 @@
 #include "ring.h"
 #include "text.h"
 
-#define HF_FIELD_LIST(X)                                                           \
-    X(schema)                                                                      \
-    X(seq)                                                                         \
-    X(id)                                                                          \
-    X(input)                                                                       \
-    X(url)                                                                         \
-    X(final_url)                                                                   \
-    X(method)                                                                      \
-    X(status_code)                                                                 \
-    X(http_version)                                                                \
-    X(headers)                                                                     \
-    X(content_type)                                                                \
-    X(charset)                                                                     \
-    X(charset_source)                                                              \
-    X(size)                                                                        \
-    X(wire_size)                                                                   \
-    X(decoded)                                                                     \
-    X(truncated)                                                                   \
-    X(redirects)                                                                   \
-    X(remote_ip)                                                                   \
-    X(remote_port)                                                                 \
-    X(reused)                                                                      \
-    X(proxy)                                                                       \
-    X(impersonate)                                                                 \
-    X(attempts)                                                                    \
-    X(timing)                                                                      \
-    X(elapsed)                                                                     \
-    X(limits)                                                                      \
-    X(error)                                                                       \
-    X(fetched_at)                                                                  \
-    X(meta)                                                                        \
+#define HF_FIELD_LIST(X) \
+    X(schema)            \
+    X(seq)               \
+    X(id)                \
+    X(input)             \
+    X(url)               \
+    X(final_url)         \
+    X(method)            \
+    X(status_code)       \
+    X(http_version)      \
+    X(headers)           \
+    X(content_type)      \
+    X(charset)           \
+    X(charset_source)    \
+    X(size)              \
+    X(wire_size)         \
+    X(decoded)           \
+    X(truncated)         \
+    X(redirects)         \
+    X(remote_ip)         \
+    X(remote_port)       \
+    X(reused)            \
+    X(proxy)             \
+    X(impersonate)       \
+    X(attempts)          \
+    X(timing)            \
+    X(elapsed)           \
+    X(limits)            \
+    X(error)             \
+    X(fetched_at)        \
+    X(meta)              \
     X(body)
 
 #define HF_FIELD_ENUM(name) HF_F_##name,
@@ -66,7 +67,7 @@ void hf_encoder_free(hf_encoder *e);
 
 /* What the record tells besides request and response. */
 typedef struct hf_facts {
-    const char *proxy;       /* of the last attempt, without credentials; NULL = direct */
+    const char *proxy; /* of the last attempt, without credentials; NULL = direct */
     const char *impersonate; /* NULL = none */
     int64_t now;             /* us, monotonic */
 } hf_facts;

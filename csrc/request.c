@@ -13,6 +13,7 @@ static hf_request *alloc_request(size_t headers, size_t bytes) {
     hf_request *r = calloc(1, sizeof *r + table + bytes);
     if (r != NULL) {
         r->due = hf_due_make(0);
+        r->hard = hf_due_make(0);
         r->job_due = HF_NEVER;
         r->headers = (hf_slice *)(void *)(r + 1);
         r->attempts = &r->first;
@@ -63,7 +64,8 @@ hf_request *hf_request_line(const hf_settings *s, const uint8_t *line, size_t n)
     return r;
 }
 
-/* --- packed frames ----------------------------------------------------------------- */
+/* --- packed frames -----------------------------------------------------------------
+ */
 
 typedef struct item {
     uint8_t tag;
@@ -199,7 +201,8 @@ static void check_items(hf_request *r) {
     }
     for (int32_t i = 0; i < r->n_headers; i++) {
         if (!header_valid(r->headers[i])) {
-            invalid(r, "a header holds a control character or no valid name: remove it");
+            invalid(r,
+                    "a header holds a control character or no valid name: remove it");
         }
     }
     if (r->session.p != NULL && !session_valid(r->session)) {
@@ -333,7 +336,8 @@ int hf_request_note_attempt(hf_request *r, int status, int64_t elapsed,
 bool hf_request_claim(hf_request *r) {
     uint32_t none = 0;
     /* Pairs with itself in the other thread: of the loop and the watchdog, one wins.
-     * acq_rel, so that the winner sees what the other wrote before it lost the shard. */
+     * acq_rel, so that the winner sees what the other wrote before it lost the shard.
+     */
     return hf_cas(&r->claimed, &none, 1, HF_ACQ_REL, HF_ACQUIRE);
 }
 

@@ -1,8 +1,8 @@
 /* One input, from acceptance to its record.
  *
- * A request has one owner at a time: the feeder until it is posted, then its shard. It is
- * one block of memory: the struct, then the bytes that its slices point into. What was
- * given is read-only after hf_request_new; the rest is the shard's.
+ * A request has one owner at a time: the feeder until it is posted, then its shard. It
+ * is one block of memory: the struct, then the bytes that its slices point into. What
+ * was given is read-only after hf_request_new; the rest is the shard's.
  */
 #ifndef HF_REQUEST_H
 #define HF_REQUEST_H
@@ -47,27 +47,29 @@ typedef struct hf_request {
     struct hf_response *response; /* of the last attempt, until the record is out */
     struct hf_request *same;      /* next in the shard's table by seq */
     hf_due due;                   /* in the shard's heap */
+    hf_due hard;                  /* hard limit of the attempt, for the watchdog */
     int32_t state;                /* HF_R_… */
     hf_atomic_u32 claimed;        /* 1 = somebody reports it; pairs with itself */
     uint64_t seq;
-    size_t charge;                /* bytes against the window */
-    int64_t accepted;             /* us, monotonic */
-    int64_t first_start;          /* us; 0 = never started */
-    int64_t attempt_start;        /* us */
-    int64_t job_due;              /* us, HF_NEVER = off */
-    int64_t wait;                 /* us of back-off before the running attempt */
+    size_t charge;         /* bytes against the window */
+    int64_t accepted;      /* us, monotonic */
+    int64_t first_start;   /* us; 0 = never started */
+    int64_t attempt_start; /* us */
+    int64_t job_due;       /* us, HF_NEVER = off */
+    int64_t wait;          /* us of back-off before the running attempt */
     hf_limits limits;
-    hf_url url;                   /* text NULL when invalid */
-    hf_outcome outcome;           /* of the last attempt, or why it is invalid */
-    hf_attempt *attempts;         /* &first, or an owned array of more */
-    hf_attempt first;             /* most requests need no more than this */
+    hf_url url;           /* text NULL when invalid */
+    hf_outcome outcome;   /* of the last attempt, or why it is invalid */
+    hf_attempt *attempts; /* &first, or an owned array of more */
+    hf_attempt first;     /* most requests need no more than this */
     int32_t n_attempts;
-    char denied[32];              /* what denied a retry, or "" */
-    char *next_proxy;             /* policy's choice for the next attempt; owned */
-    char *proxy_shown;            /* of the last attempt, no credentials; owned */
+    char denied[32];   /* what denied a retry, or "" */
+    char *next_proxy;  /* policy's choice for the next attempt; owned */
+    char *proxy_shown; /* of the last attempt, no credentials; owned */
     bool fresh;
     bool cancelled;
-    hf_slice input;               /* as given */
+    bool leaked;    /* libcurl may hold its body for ever: not freed */
+    hf_slice input; /* as given */
     hf_slice id;
     hf_slice meta;
     hf_slice method;
@@ -76,7 +78,7 @@ typedef struct hf_request {
     hf_slice session;
     hf_slice impersonate;
     hf_slice http_version;
-    hf_slice *headers;            /* in the same block */
+    hf_slice *headers; /* in the same block */
     int32_t n_headers;
 } hf_request;
 
@@ -86,7 +88,8 @@ typedef struct hf_request {
 hf_request *hf_request_line(const hf_settings *s, const uint8_t *line, size_t n);
 
 /* Makes a request of one packed frame's items (api.h). Returns NULL with *rc HF_ENOMEM,
- * or HF_EINVAL for broken framing; what is wrong inside an item is the request's outcome.
+ * or HF_EINVAL for broken framing; what is wrong inside an item is the request's
+ * outcome.
  */
 hf_request *hf_request_unpack(const hf_settings *s, const uint8_t *items, size_t n,
                               int *rc);

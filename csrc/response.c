@@ -54,8 +54,8 @@ void hf_response_free(hf_response *r) {
     hf_buf_free(&r->body);
 }
 
-/* "HTTP/1.1 200 …" and "HTTP/2 200 …": version in tenths and status. libcurl has let the
- * line pass, so what does not fit reads as 0. */
+/* "HTTP/1.1 200 …" and "HTTP/2 200 …": version in tenths and status. libcurl has let
+ * the line pass, so what does not fit reads as 0. */
 static void status_line(hf_response *r, const uint8_t *s, size_t n) {
     size_t i = 5;
     int version = 0;
@@ -171,7 +171,8 @@ int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
     return rc == HF_EFULL ? 0 : rc;
 }
 
-int hf_response_hop(hf_response *r, const char *url, const uint8_t *location, size_t n) {
+int hf_response_hop(hf_response *r, const char *url, bool get, const uint8_t *location,
+                    size_t n) {
     if (r->n_hops == r->cap_hops) {
         int32_t cap = r->cap_hops == 0 ? 4 : r->cap_hops * 2;
         hf_hop *hops = realloc(r->hops, (size_t)cap * sizeof *hops);
@@ -192,9 +193,23 @@ int hf_response_hop(hf_response *r, const char *url, const uint8_t *location, si
     }
     r->hops[r->n_hops++] = (hf_hop){.url = block,
                                     .status = r->status,
+                                    .get = get,
                                     .len = (uint32_t)n,
                                     .location = (uint8_t *)block + len};
     return 0;
+}
+
+bool hf_response_redirects(const hf_response *r) {
+    switch (r->status) {
+    case 301:
+    case 302:
+    case 303:
+    case 307:
+    case 308:
+        return r->has_location;
+    default:
+        return false;
+    }
 }
 
 bool hf_response_next(const hf_response *r, size_t *pos, hf_field *out) {

@@ -21,34 +21,35 @@ typedef struct hf_range {
 typedef struct hf_hop {
     char *url;         /* as requested, without user info; owned */
     int32_t status;    /* 3xx */
+    bool get;          /* it was asked for with GET */
     uint32_t len;      /* bytes of location */
     uint8_t *location; /* raw; owned, in one block with url */
 } hf_hop;
 
 typedef struct hf_response {
     struct hf_response *next; /* in the shard's pool while free */
-    int32_t status;       /* of the final response, 0 = none came */
-    int32_t http_version; /* 10, 11, 20, 30; 0 = none */
-    bool head_done;       /* the final head is complete */
+    int32_t status;           /* of the final response, 0 = none came */
+    int32_t http_version;     /* 10, 11, 20, 30; 0 = none */
+    bool head_done;           /* the final head is complete */
     bool has_location;
-    bool has_type;        /* content_type is set */
-    bool decoded;         /* a content encoding was taken off */
-    bool reused;          /* the connection had served before */
+    bool has_type; /* content_type is set */
+    bool decoded;  /* a content encoding was taken off */
+    bool reused;   /* the connection had served before */
     hf_range location;
     hf_range content_type;
     hf_range retry_after;
     hf_range date;
     hf_buf head;
-    hf_buf encoding;      /* all Content-Encoding values, joined by ", " */
-    hf_buf body;          /* decoded */
-    uint64_t wire_size;   /* bytes of body before decoding */
-    hf_hop *hops;         /* owned array */
+    hf_buf encoding;    /* all Content-Encoding values, joined by ", " */
+    hf_buf body;        /* decoded */
+    uint64_t wire_size; /* bytes of body before decoding */
+    hf_hop *hops;       /* owned array */
     int32_t n_hops;
     int32_t cap_hops;
-    hf_url final;         /* where the last hop led; text NULL without hops; owned */
-    int32_t remote_port;  /* 0 = not connected */
+    hf_url final;        /* where the last hop led; text NULL without hops; owned */
+    int32_t remote_port; /* 0 = not connected */
     char remote_ip[64];
-    int64_t dns;          /* us, -1 = phase not reached; as the next four */
+    int64_t dns; /* us, -1 = phase not reached; as the next four */
     int64_t connect;
     int64_t tls;
     int64_t first_byte;
@@ -68,7 +69,8 @@ void hf_response_new_head(hf_response *r);
 int hf_response_header(hf_response *r, const uint8_t *line, size_t n);
 
 /* Adds a followed redirect. Returns 0 or HF_ENOMEM. */
-int hf_response_hop(hf_response *r, const char *url, const uint8_t *location, size_t n);
+int hf_response_hop(hf_response *r, const char *url, bool get, const uint8_t *location,
+                    size_t n);
 
 /* One header of the final block. name and value point into head. */
 typedef struct hf_field {
@@ -77,6 +79,9 @@ typedef struct hf_field {
     uint32_t name_len;
     uint32_t value_len;
 } hf_field;
+
+/* Whether the status and a Location make it a redirect. */
+bool hf_response_redirects(const hf_response *r);
 
 /* Walks the headers: *pos starts at 0. Returns false past the last one. */
 bool hf_response_next(const hf_response *r, size_t *pos, hf_field *out);

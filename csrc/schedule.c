@@ -127,8 +127,8 @@ static void drop_host(hf_schedule *s, hf_host *h) {
 
 /* Puts the host into the list where its state wants it. */
 static void settle(hf_schedule *s, hf_host *h) {
-    bool may = h->queued > 0 &&
-               (s->max_per_host == 0 || h->in_flight < s->max_per_host);
+    bool may =
+        h->queued > 0 && (s->max_per_host == 0 || h->in_flight < s->max_per_host);
     if (may && !h->ready) {
         list_append(&s->ready, h);
     } else if (!may && h->ready) {

@@ -33,7 +33,7 @@ typedef struct hf_schedule {
     hf_host **buckets; /* owned; a power of two */
     uint32_t n_buckets;
     uint32_t n_hosts;
-    uint32_t n_idle;      /* hosts without queue and flight, kept for their return */
+    uint32_t n_idle; /* hosts without queue and flight, kept for their return */
     hf_host_list ready;
     hf_host_list idle;    /* oldest first */
     int32_t max_per_host; /* in flight; 0 = no limit */

@@ -1,0 +1,312 @@
+/* How an attempt ends: libcurl's result becomes an outcome, or the next hop.
+ *
+ * The second half of transfer.h, apart from options and callbacks. Everything is found
+ * from phases, codes and numbers, never from texts.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "loop.h"
+#include "shape.h"
+#include "transfer.h"
+
+/* --- facts -------------------------------------------------------------------------
+ */
+
+static long info_long(const hf_transfer *t, int what) {
+    long v = 0;
+    t->identity->loop->curl->curl_easy_getinfo(t->easy, what, &v);
+    return v;
+}
+
+/* us since the start of the attempt, which may have had hops before this one. */
+static int64_t info_time(const hf_transfer *t, int what) {
+    curl_off_t v = 0;
+    t->identity->loop->curl->curl_easy_getinfo(t->easy, what, &v);
+    return v + (t->hop_start - t->req->attempt_start);
+}
+
+static bool proxied(const hf_transfer *t) {
+    return t->identity->proxy.url != NULL;
+}
+
+static bool socks(const hf_transfer *t) {
+    return proxied(t) && t->identity->proxy.scheme >= HF_PROXY_SOCKS4;
+}
+
+/* How far the hop came. libcurl's own times don't tell: it sets some of them also where
+ * connecting timed out. */
+static int reached(const hf_transfer *t, long connectcode) {
+    if (t->sent_at > 0) {
+        if (t->body_begun || t->resp->head_done) {
+            return HF_P_BODY;
+        }
+        return t->got_bytes ? HF_P_HEADERS : HF_P_FIRST_BYTE;
+    }
+    if (!t->resolved) {
+        return HF_P_DNS;
+    }
+    if (!t->connected) {
+        return HF_P_CONNECT;
+    }
+    if (proxied(t) && !t->tls_began && connectcode / 100 != 2) {
+        return HF_P_PROXY;
+    }
+    return HF_P_TLS;
+}
+
+static void look_at_socket(hf_transfer *t) {
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof peer;
+    if (t->sent_at == 0 && t->fd >= 0) {
+        hf_sock *s = hf_poller_find(&t->identity->loop->poller, t->fd);
+        t->connected |= s != NULL && s->opener == t &&
+                        getpeername(t->fd, (struct sockaddr *)&peer, &n) == 0;
+    }
+}
+
+static void note_times(hf_transfer *t, int64_t now) {
+    hf_response *r = t->resp;
+    bool sent = t->sent_at > 0;
+    if (t->resolved || sent) {
+        r->dns = info_time(t, CURLINFO_NAMELOOKUP_TIME_T);
+    }
+    if (t->connected || sent) {
+        r->connect = info_time(t, CURLINFO_CONNECT_TIME_T);
+    }
+    if (sent && t->url->tls) {
+        r->tls = info_time(t, CURLINFO_APPCONNECT_TIME_T);
+    }
+    if (t->got_bytes) {
+        r->first_byte = info_time(t, CURLINFO_STARTTRANSFER_TIME_T);
+    }
+    r->total = now - t->req->attempt_start;
+}
+
+static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
+    long connectcode = proxied(t) ? info_long(t, CURLINFO_HTTP_CONNECTCODE) : 0;
+    long os_errno = code != 0 ? info_long(t, CURLINFO_OS_ERRNO) : 0;
+    look_at_socket(t);
+    *e = (hf_ending){.curl_code = code,
+                     .os_errno = t->stop_errno != 0 ? t->stop_errno : (int32_t)os_errno,
+                     .due = due,
+                     .connectcode = (int32_t)connectcode,
+                     .status = t->resp->status,
+                     .proxied = proxied(t),
+                     .socks = socks(t),
+                     .tunnel = proxied(t) && (t->url->tls || socks(t)),
+                     .tls = t->url->tls,
+                     .tls_bytes = t->tls_bytes,
+                     .tls_garbage = t->tls_garbage,
+                     .got_bytes = t->got_bytes,
+                     .body_started = t->resp->head_done,
+                     .reused = t->resp->reused};
+    if (code == CURLE_PROXY) {
+        e->proxy_error = (int32_t)info_long(t, CURLINFO_PROXY_ERROR);
+    }
+    e->phase = reached(t, connectcode);
+    if (code == CURLE_SEND_ERROR && e->phase == HF_P_FIRST_BYTE) {
+        e->phase = HF_P_SEND;
+    }
+}
+
+/* --- bodies ------------------------------------------------------------------------
+ */
+
+static void note_decoded(hf_transfer *t) {
+    if (t->decoder != NULL) {
+        const hf_decode_state *st = hf_decoder_state(t->decoder);
+        t->resp->decoded = st->stages > 0 && !st->unknown && !st->raw;
+    }
+}
+
+static void bad_encoding(hf_transfer *t, hf_outcome *o) {
+    hf_outcome_set(o, HF_T_BAD_ENCODING, HF_P_DECODE, HF_O_SITE, NULL);
+    o->truncated = HF_TRUNC_DECODE;
+    (void)t;
+}
+
+/* The exchange went well; what remains is whether the encoding came to its end. */
+static void whole(hf_transfer *t, hf_outcome *o) {
+    int rc = t->decoder != NULL ? hf_decoder_finish(t->decoder, &t->resp->body) : 0;
+    hf_outcome_ok(o);
+    if (rc == HF_EBAD) {
+        bad_encoding(t, o);
+    } else if (rc == HF_EFULL) {
+        o->truncated = HF_TRUNC_SIZE;
+    } else if (rc != 0) {
+        hf_outcome_set(o, HF_T_OUT_OF_MEMORY, HF_P_DECODE, HF_O_LOCAL, NULL);
+    }
+    note_decoded(t);
+}
+
+static void stopped(hf_transfer *t, hf_outcome *o) {
+    switch (t->stop) {
+    case HF_STOP_SIZE:
+        hf_outcome_ok(o);
+        o->truncated = HF_TRUNC_SIZE;
+        break;
+    case HF_STOP_HEAD:
+        hf_outcome_set(o, HF_T_HEADERS_TOO_LARGE, HF_P_HEADERS, HF_O_SITE, NULL);
+        break;
+    case HF_STOP_ENCODING:
+        bad_encoding(t, o);
+        break;
+    case HF_STOP_BLOCKED:
+        hf_outcome_set(o, HF_T_BLOCKED_ADDRESS, HF_P_CONNECT, HF_O_LOCAL, NULL);
+        break;
+    default:
+        hf_outcome_set(o, HF_T_OUT_OF_MEMORY, HF_P_BODY, HF_O_LOCAL, NULL);
+        break;
+    }
+    note_decoded(t);
+}
+
+static void failed(hf_transfer *t, int code, hf_outcome *o) {
+    hf_ending e;
+    fill_ending(t, code, HF_DUE_NONE, &e);
+    hf_outcome_classify(&e, o);
+    if (t->decoder != NULL) {
+        /* What was held back is still a prefix of the body. */
+        hf_decoder_finish(t->decoder, &t->resp->body);
+    }
+    note_decoded(t);
+}
+
+/* --- redirects ---------------------------------------------------------------------
+ */
+
+static bool is_get(const hf_transfer *t) {
+    hf_slice m = hf_shape_method(t);
+    return m.n == 3 && memcmp(m.p, "GET", 3) == 0;
+}
+
+static bool is_head(const hf_transfer *t) {
+    hf_slice m = hf_shape_method(t);
+    return m.n == 4 && memcmp(m.p, "HEAD", 4) == 0;
+}
+
+static bool is_post(const hf_transfer *t) {
+    hf_slice m = hf_shape_method(t);
+    return m.n == 4 && memcmp(m.p, "POST", 4) == 0;
+}
+
+/* 303 asks for GET; 301 and 302 turn POST into GET, as every browser does (fetch
+ * standard, HTTP-redirect fetch, step 12). */
+static bool turns_to_get(const hf_transfer *t, int status) {
+    if (status == 303) {
+        return !is_head(t) && !is_get(t);
+    }
+    return (status == 301 || status == 302) && is_post(t);
+}
+
+/* Same method and URL again, and no cookies that could make a difference. */
+static bool was_there(const hf_transfer *t, const hf_url *next, bool get) {
+    const hf_response *r = t->resp;
+    if (t->identity->share != NULL) {
+        return false;
+    }
+    for (int32_t i = 0; i < r->n_hops; i++) {
+        if (r->hops[i].get == get && strcmp(r->hops[i].url, next->shown) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool refuse(hf_outcome *o, int type, const char *why) {
+    int origin = HF_O_SITE;
+    hf_outcome_set(o, type, HF_P_HEADERS, origin, why != NULL ? "%s" : NULL, why);
+    return false;
+}
+
+static bool take_hop(hf_transfer *t, hf_url *next, const uint8_t *location, size_t n,
+                     hf_outcome *o) {
+    hf_response *r = t->resp;
+    bool to_get = turns_to_get(t, r->status);
+    if (hf_response_hop(r, t->url->shown, is_get(t), location, n) != 0) {
+        hf_url_free(next);
+        hf_outcome_set(o, HF_T_OUT_OF_MEMORY, HF_P_HEADERS, HF_O_LOCAL, NULL);
+        return false;
+    }
+    if (was_there(t, next, is_get(t) || to_get)) {
+        hf_url_free(next);
+        return refuse(o, HF_T_REDIRECT_LOOP, NULL);
+    }
+    t->strip |= !hf_url_same_origin(t->url, next);
+    t->to_get |= to_get;
+    hf_url_free(&r->final);
+    r->final = *next;
+    return true;
+}
+
+/* Decides on a complete 3xx. Returns true when next is to be fetched. */
+static bool follow(hf_transfer *t, hf_outcome *o) {
+    hf_loop *l = t->identity->loop;
+    hf_response *r = t->resp;
+    char why[160];
+    hf_errbuf err = {why, sizeof why};
+    hf_url next;
+    if (r->n_hops >= l->settings->c.max_redirects) {
+        return refuse(o, HF_T_TOO_MANY_REDIRECTS, NULL);
+    }
+    const uint8_t *location = r->head.data + r->location.at;
+    int rc = hf_url_resolve(l->curl, t->url, location, r->location.len, &next, err);
+    if (rc == HF_EINVAL) {
+        return refuse(o, HF_T_BAD_REDIRECT, why);
+    }
+    if (rc != 0) {
+        hf_outcome_set(o, HF_T_OUT_OF_MEMORY, HF_P_HEADERS, HF_O_LOCAL, NULL);
+        return false;
+    }
+    if (!take_hop(t, &next, location, r->location.len, o)) {
+        return false;
+    }
+    hf_stat_add(&l->shard->counts.redirects, 1);
+    return true;
+}
+
+/* --- the ends ----------------------------------------------------------------------
+ */
+
+bool hf_transfer_end(hf_transfer *t, int code, int64_t now) {
+    hf_outcome *o = &t->req->outcome;
+    hf_response *r = t->resp;
+    note_times(t, now);
+    if (t->stop == HF_STOP_DISCARD) {
+        code = CURLE_OK;
+    } else if (t->stop != HF_STOP_NONE) {
+        stopped(t, o);
+        return false;
+    }
+    if (code != CURLE_OK || r->status == 0) {
+        failed(t, code != CURLE_OK ? code : CURLE_WEIRD_SERVER_REPLY, o);
+        return false;
+    }
+    whole(t, o);
+    if (hf_response_redirects(r) && t->identity->loop->settings->c.max_redirects >= 0) {
+        return follow(t, o);
+    }
+    return false;
+}
+
+void hf_transfer_expire(hf_transfer *t, int due, int64_t at, int64_t now) {
+    hf_ending e;
+    fill_ending(t, 0, due, &e);
+    note_times(t, now);
+    hf_outcome_classify(&e, &t->req->outcome);
+    t->req->outcome.overrun = now - at;
+    hf_shard_note_overrun(t->identity->loop->shard, now - at);
+    if (t->decoder != NULL) {
+        hf_decoder_finish(t->decoder, &t->resp->body);
+        note_decoded(t);
+    }
+}
+
+void hf_transfer_abort(hf_transfer *t, int type, int64_t now) {
+    hf_ending e;
+    fill_ending(t, 0, HF_DUE_NONE, &e);
+    note_times(t, now);
+    hf_outcome_set(&t->req->outcome, type, e.phase, HF_O_LOCAL, NULL);
+    t->req->outcome.truncated = t->resp->head_done ? HF_TRUNC_TIME : HF_TRUNC_NONE;
+}

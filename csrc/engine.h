@@ -1,0 +1,34 @@
+/* The engine: lifecycle, submission, counters. Owns shards, loops and threads.
+ *
+ * api.h is its contract; this header is for the modules beside it.
+ */
+#ifndef HF_ENGINE_H
+#define HF_ENGINE_H
+
+#include <sys/types.h>
+
+#include "loop.h"
+#include "output.h"
+#include "watchdog.h"
+
+struct hf_engine {
+    hf_settings settings;
+    hf_shared shared;
+    hf_shard *shards; /* owned array */
+    hf_loop **loops;  /* owned; the loop that drives shard i, maybe NULL at the end */
+    hf_output output;
+    hf_watchdog watchdog;
+    pid_t pid;              /* of the process that made it */
+    pthread_mutex_t submit; /* one submission at a time: seq order */
+    hf_requests *batches;   /* one per shard, filled by a submission */
+    uint64_t next_seq;
+    uint8_t *skip; /* bitmap of seq that need no answer; owned */
+    uint64_t skip_bits;
+    hf_stat inputs;
+    hf_stat skipped;
+    hf_stat accepted;
+    hf_atomic_u32 finished; /* 1: no more input */
+    hf_atomic_u32 stopped;  /* 1: a stop was asked */
+};
+
+#endif

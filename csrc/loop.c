@@ -1,0 +1,504 @@
+#include "loop.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+/* How often the clock is read: events, or us of work. */
+#define CLOCK_EVENTS 64
+#define CLOCK_WORK 1000
+/* Deadlines run in one go before sockets get their turn again. */
+#define DUE_SLICE 256
+/* Starts in one go, likewise. */
+#define START_SLICE 256
+
+/* --- making and ending -------------------------------------------------------------
+ */
+
+int hf_loop_new(hf_shard *s, hf_loop **out, hf_errbuf err) {
+    hf_loop *l = calloc(1, sizeof *l);
+    *out = NULL;
+    if (l == NULL) {
+        return hf_fail(err, HF_ENOMEM, "no memory for a loop");
+    }
+    l->shard = s;
+    l->settings = s->settings;
+    l->curl = &s->settings->curl;
+    atomic_init(&l->earliest_hard, HF_NEVER);
+    l->poller.epfd = l->poller.timerfd = -1;
+    l->poller.ctls = &s->counts.epoll_ctls;
+    l->poller.sets = &s->counts.timer_sets;
+    l->poller.waits = &s->counts.epoll_waits;
+    int rc = hf_poller_init(&l->poller, s->wake.fd, err);
+    if (rc != 0) {
+        hf_poller_free(&l->poller);
+        free(l);
+        return rc;
+    }
+    *out = l;
+    return 0;
+}
+
+void hf_loop_quit(hf_loop *l) {
+    /* Pairs with the load in run: the wake-up only makes it look. */
+    hf_store(&l->quit, 1, HF_RELEASE);
+    hf_wake_kick(&l->shard->wake);
+}
+
+static void free_all(hf_loop *l) {
+    hf_identity_free_all(l);
+    while (l->n_decoders > 0) {
+        hf_decoder_free(l->decoders[--l->n_decoders]);
+    }
+    hf_heap_free(&l->timers);
+    hf_poller_free(&l->poller);
+}
+
+void hf_loop_free(hf_loop *l) {
+    if (l == NULL) {
+        return;
+    }
+    if (l->started) {
+        pthread_join(l->thread, NULL);
+    } else {
+        free_all(l);
+    }
+    free(l);
+}
+
+hf_decoder *hf_loop_take_decoder(hf_loop *l) {
+    if (l->n_decoders > 0) {
+        return l->decoders[--l->n_decoders];
+    }
+    return hf_decoder_new(l->curl, l->settings->c.max_ratio);
+}
+
+void hf_loop_give_decoder(hf_loop *l, hf_decoder *d) {
+    if (l->n_decoders < HF_SPARE_DECODERS) {
+        l->decoders[l->n_decoders++] = d;
+    } else {
+        hf_decoder_free(d);
+    }
+}
+
+void hf_loop_touch(hf_loop *l, hf_identity *id) {
+    if (!id->touched) {
+        id->touched = true;
+        id->touched_next = l->touched;
+        l->touched = id;
+    }
+}
+
+/* --- calls into libcurl, each between two heart beats ------------------------------
+ */
+
+static bool call_add(hf_loop *l, hf_identity *id, hf_transfer *t) {
+    hf_heart_enter(&l->heart, "curl_multi_add_handle", l->now);
+    int rc = l->curl->curl_multi_add_handle(id->multi, t->easy);
+    l->lost = !hf_heart_leave(&l->heart);
+    t->in_multi = rc == 0;
+    return !l->lost;
+}
+
+static bool call_remove(hf_loop *l, hf_transfer *t) {
+    hf_heart_enter(&l->heart, "curl_multi_remove_handle", l->now);
+    l->curl->curl_multi_remove_handle(t->identity->multi, t->easy);
+    l->lost = !hf_heart_leave(&l->heart);
+    t->in_multi = false;
+    return !l->lost;
+}
+
+static bool call_action(hf_loop *l, hf_identity *id, int fd, int mask) {
+    int running = 0;
+    hf_heart_enter(&l->heart, "curl_multi_socket_action", l->now);
+    l->curl->curl_multi_socket_action(id->multi, fd, mask, &running);
+    l->lost = !hf_heart_leave(&l->heart);
+    if (l->lost) {
+        return false;
+    }
+    hf_stat_add(&l->shard->counts.socket_actions, 1);
+    hf_loop_touch(l, id);
+    return true;
+}
+
+/* --- starting and ending attempts --------------------------------------------------
+ */
+
+static void set_due(hf_loop *l, hf_transfer *t) {
+    int due;
+    int64_t at = hf_transfer_next_due(t, &due);
+    hf_heap_set(&l->shard->heap, &t->req->due, at);
+}
+
+/* The transfer is out of the multi and its request has its outcome. */
+static void settle(hf_loop *l, hf_transfer *t) {
+    hf_request *r = t->req;
+    t->identity->busy--;
+    hf_transfer_rest(t);
+    hf_shard_finish(l->shard, r, l->now);
+}
+
+static void fail_start(hf_loop *l, hf_request *r, int rc, const char *why) {
+    if (rc == HF_EINVAL) {
+        hf_outcome_set(&r->outcome, HF_T_INVALID_REQUEST, HF_P_QUEUE, HF_O_LOCAL, "%s",
+                       why);
+    } else {
+        int type = rc == HF_ENOMEM ? HF_T_OUT_OF_MEMORY : HF_T_INTERNAL;
+        hf_outcome_set(&r->outcome, type, HF_P_QUEUE, HF_O_LOCAL, NULL);
+    }
+    hf_shard_finish(l->shard, r, l->now);
+}
+
+static int get_transfer(hf_loop *l, hf_request *r, hf_transfer **t, hf_errbuf err) {
+    hf_identity *id;
+    int rc = hf_identity_get(l, r, &id, err);
+    if (rc != 0) {
+        return rc;
+    }
+    *t = id->idle;
+    if (*t != NULL) {
+        id->idle = (*t)->next;
+        return 0;
+    }
+    return hf_transfer_new(id, t, err);
+}
+
+static void start(hf_loop *l, hf_request *r) {
+    char why[160] = "";
+    hf_errbuf err = {why, sizeof why};
+    hf_transfer *t = NULL;
+    int rc = get_transfer(l, r, &t, err);
+    if (l->lost) {
+        return;
+    }
+    if (rc != 0) {
+        fail_start(l, r, rc, why);
+        return;
+    }
+    rc = hf_transfer_start(t, r, l->now);
+    if (rc != 0) {
+        hf_transfer_rest(t);
+        fail_start(l, r, rc, "method is longer than 63 bytes");
+        return;
+    }
+    t->identity->busy++;
+    set_due(l, t);
+    if (!call_add(l, t->identity, t)) {
+        return;
+    }
+    if (!t->in_multi) {
+        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
+        settle(l, t);
+    }
+}
+
+static bool admit(hf_loop *l) {
+    hf_request *r;
+    for (int i = 0; i < START_SLICE && !l->lost; i++) {
+        r = hf_shard_next(l->shard, l->now);
+        if (r == NULL) {
+            return i > 0;
+        }
+        start(l, r);
+    }
+    return true;
+}
+
+static void hop(hf_loop *l, hf_transfer *t) {
+    if (hf_transfer_hop(t, l->now) != 0) {
+        hf_transfer_abort(t, HF_T_OUT_OF_MEMORY, l->now);
+        settle(l, t);
+        return;
+    }
+    set_due(l, t);
+    if (call_add(l, t->identity, t) && !t->in_multi) {
+        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
+        settle(l, t);
+    }
+}
+
+static void end(hf_loop *l, hf_transfer *t, int code) {
+    if (!call_remove(l, t)) {
+        return;
+    }
+    if (hf_transfer_end(t, code, l->now)) {
+        hop(l, t);
+    } else {
+        settle(l, t);
+    }
+}
+
+static void drain_multi(hf_loop *l, hf_identity *id) {
+    int left;
+    CURLMsg *m;
+    while (!l->lost && (m = l->curl->curl_multi_info_read(id->multi, &left)) != NULL) {
+        char *p = NULL;
+        int code = m->data.result;
+        if (m->msg == CURLMSG_DONE) {
+            l->curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &p);
+            end(l, (hf_transfer *)(void *)p, code);
+        }
+    }
+}
+
+/* libcurl may want another time than it said last: older ones forget to say. */
+static void reread_timer(hf_loop *l, hf_identity *id) {
+    long ms = -1;
+    l->curl->curl_multi_timeout(id->multi, &ms);
+    hf_heap_set(&l->timers, &id->timer,
+                ms < 0 ? HF_NEVER : l->now + (int64_t)ms * 1000);
+}
+
+static void drain_touched(hf_loop *l) {
+    while (l->touched != NULL && !l->lost) {
+        hf_identity *id = l->touched;
+        l->touched = id->touched_next;
+        id->touched = false;
+        drain_multi(l, id);
+        if (!l->lost) {
+            reread_timer(l, id);
+        }
+    }
+}
+
+/* --- time --------------------------------------------------------------------------
+ */
+
+static void expire(hf_loop *l, hf_transfer *t, int due, int64_t at) {
+    hf_transfer_expire(t, due, at, l->now);
+    if (call_remove(l, t)) {
+        settle(l, t);
+    }
+}
+
+static void request_due(hf_loop *l, hf_request *r) {
+    if (r->state != HF_R_RUNNING) {
+        hf_shard_due(l->shard, r, l->now);
+        return;
+    }
+    int due;
+    int64_t at = hf_transfer_next_due(r->transfer, &due);
+    if (at <= l->now) {
+        expire(l, r->transfer, due, at);
+    } else {
+        hf_heap_set(&l->shard->heap, &r->due, at);
+    }
+}
+
+static hf_request *request_of(hf_due *d) {
+    return (hf_request *)(void *)((char *)d - offsetof(hf_request, due));
+}
+
+static hf_identity *identity_of(hf_due *d) {
+    return (hf_identity *)(void *)((char *)d - offsetof(hf_identity, timer));
+}
+
+/* Runs what is due, a slice at a time, so that a mass expiry is not one long call. */
+static void run_due(hf_loop *l) {
+    for (int i = 0; i < DUE_SLICE && !l->lost; i++) {
+        hf_due *d = hf_heap_pop(&l->shard->heap, l->now);
+        if (d == NULL) {
+            return;
+        }
+        request_due(l, request_of(d));
+        if (i % 16 == 15) {
+            l->now = hf_now();
+        }
+    }
+}
+
+static void run_timers(hf_loop *l) {
+    for (int i = 0; i < HF_IDENTITIES && !l->lost; i++) {
+        hf_due *d = hf_heap_pop(&l->timers, l->now);
+        if (d == NULL) {
+            return;
+        }
+        call_action(l, identity_of(d), CURL_SOCKET_TIMEOUT, 0);
+    }
+}
+
+static void look_at_clock(hf_loop *l) {
+    int64_t before = l->now;
+    l->now = hf_now();
+    l->budget = CLOCK_EVENTS;
+    if (l->now - before >= 0) {
+        run_due(l);
+    }
+}
+
+/* --- one iteration -----------------------------------------------------------------
+ */
+
+static void serve_socket(hf_loop *l, const hf_happening *h) {
+    hf_sock *s = h->sock;
+    if (s->ours && s->want == 0) {
+        hf_poller_idle_event(&l->poller, h->fd, s, h->events);
+        return;
+    }
+    int mask = 0;
+    mask |= (h->events & EPOLLIN) != 0 ? CURL_CSELECT_IN : 0;
+    mask |= (h->events & EPOLLOUT) != 0 ? CURL_CSELECT_OUT : 0;
+    mask |= (h->events & (EPOLLERR | EPOLLHUP)) != 0 ? CURL_CSELECT_ERR : 0;
+    if (s->opener != NULL && (h->events & EPOLLIN) != 0) {
+        hf_transfer_peek_tls(s->opener);
+    }
+    if (s->owner != NULL) {
+        call_action(l, s->owner, h->fd, mask);
+    }
+}
+
+static bool serve(hf_loop *l, const struct epoll_event *raw, int n) {
+    bool wake = false;
+    int64_t last = l->now;
+    for (int i = 0; i < n && !l->lost; i++) {
+        hf_happening h;
+        if (--l->budget <= 0 || l->now - last > CLOCK_WORK) {
+            look_at_clock(l);
+            last = l->now;
+        }
+        if (!l->lost && hf_poller_read(&l->poller, &raw[i], &h)) {
+            wake |= h.what == HF_AT_WAKE;
+            if (h.what == HF_AT_SOCKET) {
+                serve_socket(l, &h);
+            }
+        }
+    }
+    return wake;
+}
+
+/* Ends running requests that were cancelled, or all of them once a stop's time is up.
+ */
+static void abort_running(hf_loop *l) {
+    hf_shard *s = l->shard;
+    bool all = l->now >= s->stop_at;
+    hf_request *next;
+    for (hf_request *r = s->running.first; r != NULL && !l->lost; r = next) {
+        next = r->next;
+        if (!all && !r->cancelled) {
+            continue;
+        }
+        hf_transfer *t = r->transfer;
+        hf_transfer_abort(t, r->cancelled ? HF_T_CANCELLED : HF_T_SHUTDOWN, l->now);
+        if (!call_remove(l, t)) {
+            return;
+        }
+        bool cancelled = r->cancelled;
+        if (cancelled || l->settings->c.report_unanswered) {
+            settle(l, t);
+        } else {
+            t->identity->busy--;
+            hf_transfer_rest(t);
+            hf_shard_abort(s, r, l->now);
+        }
+    }
+}
+
+static void publish_earliest(hf_loop *l) {
+    int64_t at = hf_heap_next(&l->shard->hards);
+    /* Read by the watchdog, which wants no more than a time that is not too late. */
+    atomic_store_explicit(&l->earliest_hard, at, memory_order_relaxed);
+}
+
+static int64_t next_time(const hf_loop *l) {
+    int64_t at = hf_heap_next(&l->shard->heap);
+    int64_t timer = hf_heap_next(&l->timers);
+    at = timer < at ? timer : at;
+    return l->shard->running.n > 0 && l->shard->stop_at < at ? l->shard->stop_at : at;
+}
+
+/* Work that needs no event: until nothing more can be started or ended. */
+static void settle_down(hf_loop *l) {
+    bool more = true;
+    for (int i = 0; i < 8 && more && !l->lost; i++) {
+        drain_touched(l);
+        if (l->lost) {
+            return;
+        }
+        hf_shard_unpark(l->shard, l->now);
+        more = admit(l);
+        if (!l->lost) {
+            run_timers(l);
+        }
+    }
+    if (!l->lost) {
+        drain_touched(l);
+    }
+}
+
+/* Before sleeping: is there room to be told of, or work that came meanwhile? */
+static bool may_sleep(hf_loop *l) {
+    hf_shard *s = l->shard;
+    if (l->touched != NULL) {
+        return false;
+    }
+    return s->parked.first == NULL || hf_ring_want_room(&s->ring) != 1;
+}
+
+static bool inbox_waits(hf_shard *s) {
+    hf_inbox *in = &s->inbox;
+    pthread_mutex_lock(&in->lock);
+    bool waits = in->submitted.first != NULL || in->n_verdicts > 0 ||
+                 in->n_cancels > 0 || in->stop_at < s->stop_at;
+    pthread_mutex_unlock(&in->lock);
+    return waits;
+}
+
+static void iterate(hf_loop *l) {
+    struct epoll_event raw[HF_POLL_EVENTS];
+    hf_shard *s = l->shard;
+    int64_t at = next_time(l);
+    hf_wake_prepare(&s->wake);
+    bool waits = inbox_waits(s);
+    if (waits || !may_sleep(l) || hf_load(&l->quit, HF_ACQUIRE) != 0) {
+        at = 0;
+    }
+    int n = hf_poller_wait(&l->poller, at, l->now, raw);
+    hf_wake_cancel(&s->wake);
+    l->now = hf_now();
+    l->budget = CLOCK_EVENTS;
+    run_due(l);
+    bool wake = !l->lost && serve(l, raw, n);
+    if (l->lost) {
+        return;
+    }
+    bool cancelled = (wake || waits) && hf_shard_take_inbox(s, l->now);
+    if (cancelled || l->now >= s->stop_at) {
+        abort_running(l);
+    }
+    if (!l->lost) {
+        run_timers(l);
+        settle_down(l);
+    }
+    if (!l->lost) {
+        hf_poller_reconcile(&l->poller);
+        publish_earliest(l);
+        hf_shard_publish(s);
+    }
+}
+
+static void *run(void *arg) {
+    hf_loop *l = arg;
+    l->now = hf_now();
+    while (!l->lost && hf_load(&l->quit, HF_ACQUIRE) == 0) {
+        iterate(l);
+    }
+    free_all(l);
+    hf_store(&l->ended, 1, HF_RELEASE);
+    return NULL;
+}
+
+int hf_loop_start(hf_loop *l, hf_errbuf err) {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&l->thread, NULL, run, l);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0) {
+        return hf_fail(err, HF_ESYS, "pthread_create failed with code %d", rc);
+    }
+    l->started = true;
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* A loop: one thread that drives libcurl for one shard.
+ *
+ * Each iteration: wait, serve sockets, run due deadlines and libcurl's timers, end what
+ * is done, take the inbox, start what may start, tell the kernel what changed. The
+ * clock is read at least every 64 events or 1 ms of work, and due deadlines go first.
+ */
+#ifndef HF_LOOP_H
+#define HF_LOOP_H
+
+#include "heart.h"
+#include "poller.h"
+#include "shard.h"
+#include "transfer.h"
+
+enum { HF_SPARE_DECODERS = 64 };
+
+typedef struct hf_loop {
+    struct hf_loop *next; /* in the engine's list of those left behind */
+    hf_shard *shard;
+    const hf_settings *settings;
+    const hf_curl *curl;
+    pthread_t thread;
+    bool started;
+    hf_heart heart;
+    _Atomic(int64_t)
+        earliest_hard;   /* us: first hard limit in flight; HF_NEVER = none */
+    hf_atomic_u32 quit;  /* 1: end at the next iteration */
+    hf_atomic_u32 ended; /* 1: the thread touches nothing of the loop now */
+    hf_poller poller;
+    hf_heap timers;          /* libcurl's, one per multi */
+    hf_identity *identities; /* latest used first */
+    hf_identity *oldest;
+    hf_identity *plain; /* that of requests without anything special */
+    int32_t n_identities;
+    hf_identity *touched; /* multis with possibly finished transfers */
+    hf_decoder *decoders[HF_SPARE_DECODERS];
+    int32_t n_decoders;
+    int64_t now;    /* us, the clock as last read */
+    int32_t budget; /* events until the next look at the clock */
+    bool lost;      /* the shard was taken away */
+} hf_loop;
+
+/* Makes a loop for the shard; no thread yet. Returns 0, HF_ESYS, HF_ENOMEM. */
+int hf_loop_new(hf_shard *s, hf_loop **out, hf_errbuf err);
+
+/* Starts its thread, with all signals blocked. Returns 0 or HF_ESYS. */
+int hf_loop_start(hf_loop *l, hf_errbuf err);
+
+/* Asks the thread to end. */
+void hf_loop_quit(hf_loop *l);
+
+/* Joins and frees. The thread must have ended or be about to. */
+void hf_loop_free(hf_loop *l);
+
+/* Marks a multi for draining. */
+void hf_loop_touch(hf_loop *l, hf_identity *id);
+
+/* A decoder for a body; NULL without memory. Goes back with hf_loop_give_decoder. */
+hf_decoder *hf_loop_take_decoder(hf_loop *l);
+void hf_loop_give_decoder(hf_loop *l, hf_decoder *d);
+
+#endif

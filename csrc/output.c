@@ -1,0 +1,284 @@
+#include "output.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+/* A pipe that polls writable takes this much without blocking (POSIX: PIPE_BUF). */
+#define PIPE_PIECE ((size_t)PIPE_BUF)
+/* How long a busy consumer waits before it looks again. */
+#define LINGER_NS 1000000
+/* Bytes of one write to a file, so that a stop is noticed between two. */
+#define FILE_PIECE ((size_t)4 << 20)
+
+int hf_output_init(hf_output *o, hf_shared *shared, const hf_atomic_u32 *finished) {
+    memset(o, 0, sizeof *o);
+    o->shared = shared;
+    o->finished = finished;
+    o->n = shared->n_shards;
+    o->rings = calloc((size_t)o->n, sizeof *o->rings);
+    if (o->rings == NULL) {
+        return HF_ENOMEM;
+    }
+    for (int i = 0; i < o->n; i++) {
+        o->rings[i] = &shared->shards[i].ring;
+    }
+    return 0;
+}
+
+void hf_output_free(hf_output *o) {
+    free(o->rings);
+    o->rings = NULL;
+}
+
+/* Nothing more can come: no input, no answer outstanding, nothing in the rings. */
+static bool at_end(hf_output *o) {
+    if (hf_load(o->finished, HF_SEQ_CST) == 0 ||
+        hf_load(&o->shared->outstanding, HF_SEQ_CST) != 0) {
+        return false;
+    }
+    for (int i = 0; i < o->n; i++) {
+        if (hf_ring_used(o->rings[i]) > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What stands first in the ring whose turn it is. Returns the number of segments. */
+static int peek(hf_output *o, struct iovec seg[2]) {
+    for (int tries = 0; tries <= o->n; tries++) {
+        int n = hf_ring_peek(o->rings[o->current], seg);
+        if (n > 0) {
+            if (o->left == 0) {
+                o->left = seg[0].iov_len + (n > 1 ? seg[1].iov_len : 0);
+            }
+            return n;
+        }
+        o->left = 0;
+        o->current = (o->current + 1) % o->n;
+    }
+    return 0;
+}
+
+static void advance(hf_output *o, size_t n) {
+    hf_ring_advance(o->rings[o->current], n);
+    hf_stat_add(&o->drained, n);
+    o->left -= n < o->left ? n : o->left;
+    if (o->left == 0) {
+        o->current = (o->current + 1) % o->n;
+    }
+}
+
+static bool ready(hf_output *o) {
+    for (int i = 0; i < o->n; i++) {
+        if (hf_ring_ready(o->rings[i])) {
+            return true;
+        }
+    }
+    return at_end(o);
+}
+
+static int take_interrupt(hf_output *o) {
+    return hf_load(&o->interrupted, HF_ACQUIRE) != 0 &&
+                   hf_xchg(&o->interrupted, 0, HF_ACQ_REL) != 0
+               ? HF_EINTR
+               : 0;
+}
+
+static bool any_overdue(hf_output *o) {
+    for (int i = 0; i < o->n; i++) {
+        if (hf_ring_overdue(o->rings[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sleeps until a record or the end may have come. Returns 0, HF_EAGAIN, HF_EINTR. */
+static int sleep_for(hf_output *o, int64_t timeout) {
+    hf_wake *w = &o->shared->output;
+    hf_wake_prepare(w);
+    if (ready(o)) {
+        hf_wake_cancel(w);
+        return 0;
+    }
+    int rc = hf_wake_wait(w, timeout);
+    bool overdue = rc == HF_EAGAIN && any_overdue(o);
+    if (hf_wake_cancel(w) && overdue) {
+        hf_stat_add(&w->lost, 1);
+    }
+    int interrupt = take_interrupt(o);
+    return interrupt != 0 ? interrupt : rc;
+}
+
+int hf_output_arm(hf_output *o) {
+    hf_wake *w = &o->shared->output;
+    uint64_t drain;
+    while (read(w->fd, &drain, sizeof drain) > 0) {
+    }
+    hf_wake_prepare(w);
+    return ready(o) || hf_load(&o->interrupted, HF_ACQUIRE) != 0;
+}
+
+/* Waits for something to take. Returns segments, 0 after the time, or HF_E…. */
+static int await(hf_output *o, struct iovec seg[2], int64_t timeout) {
+    int64_t until = hf_now() + timeout;
+    for (;;) {
+        int n = peek(o, seg);
+        if (n > 0) {
+            return n;
+        }
+        if (at_end(o)) {
+            return HF_EEND;
+        }
+        int64_t left = until - hf_now();
+        if (left <= 0) {
+            return take_interrupt(o);
+        }
+        int rc = sleep_for(o, left);
+        if (rc == HF_EINTR) {
+            return rc;
+        }
+    }
+}
+
+int64_t hf_output_read(hf_output *o, uint8_t *buf, size_t cap, int64_t timeout) {
+    struct iovec seg[2];
+    int n = await(o, seg, timeout);
+    size_t done = 0;
+    if (n <= 0) {
+        return n;
+    }
+    while (n > 0 && done < cap) {
+        size_t piece = seg[0].iov_len < cap - done ? seg[0].iov_len : cap - done;
+        memcpy(buf + done, seg[0].iov_base, piece);
+        done += piece;
+        advance(o, piece);
+        n = peek(o, seg);
+    }
+    return (int64_t)done;
+}
+
+/* --- descriptors -------------------------------------------------------------------
+ */
+
+typedef enum sink_kind { SINK_FILE, SINK_PIPE, SINK_SOCKET } sink_kind;
+
+static sink_kind kind_of(int fd) {
+    struct stat st;
+    if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
+        return SINK_FILE;
+    }
+    return S_ISSOCK(st.st_mode) ? SINK_SOCKET : SINK_PIPE;
+}
+
+static size_t limit(struct iovec seg[2], int *n, size_t most) {
+    if (seg[0].iov_len >= most) {
+        seg[0].iov_len = most;
+        *n = 1;
+    } else if (*n > 1 && seg[1].iov_len > most - seg[0].iov_len) {
+        seg[1].iov_len = most - seg[0].iov_len;
+    }
+    return seg[0].iov_len + (*n > 1 ? seg[1].iov_len : 0);
+}
+
+/* One write that does not block: the piece is what the descriptor takes at once. */
+static ssize_t write_some(int fd, sink_kind kind, struct iovec seg[2], int n) {
+    if (kind == SINK_SOCKET) {
+        struct msghdr m = {.msg_iov = seg, .msg_iovlen = (size_t)n};
+        return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    limit(seg, &n, kind == SINK_PIPE ? PIPE_PIECE : FILE_PIECE);
+    return writev(fd, seg, n);
+}
+
+/* Waits until fd takes bytes. Returns 1, 0 after the time, HF_EINTR, HF_EPIPE. */
+static int writable(hf_output *o, int fd, int64_t timeout) {
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    struct timespec ts = {timeout / 1000000, timeout % 1000000 * 1000};
+    int rc = ppoll(&p, 1, &ts, NULL);
+    if (rc < 0) {
+        return errno == EINTR ? HF_EINTR : HF_EIO;
+    }
+    if (rc > 0 && (p.revents & (POLLERR | POLLNVAL)) != 0) {
+        return (p.revents & POLLNVAL) != 0 ? HF_EIO : HF_EPIPE;
+    }
+    return rc > 0 ? 1 : take_interrupt(o);
+}
+
+static int64_t write_failed(hf_errbuf err) {
+    if (errno == EPIPE) {
+        return HF_EPIPE;
+    }
+    if (errno == EINTR) {
+        return HF_EINTR;
+    }
+    hf_fail_sys(err, "write");
+    return HF_EIO;
+}
+
+/* Writes what waits, while fd takes it. Returns bytes written or a failure. */
+static int64_t pump(hf_output *o, int fd, sink_kind kind, int64_t until,
+                    hf_errbuf err) {
+    struct iovec seg[2];
+    int64_t done = 0;
+    int n;
+    while ((n = peek(o, seg)) > 0) {
+        if (kind != SINK_FILE) {
+            int64_t left = until - hf_now();
+            int rc = writable(o, fd, left > 0 ? left : 0);
+            if (rc <= 0) {
+                return done > 0 ? done : rc;
+            }
+        }
+        ssize_t w = write_some(fd, kind, seg, n);
+        if (w < 0 && errno != EAGAIN) {
+            return done > 0 && errno == EINTR ? done : write_failed(err);
+        }
+        if (w > 0) {
+            advance(o, (size_t)w);
+            done += w;
+        }
+        if (hf_now() >= until) {
+            break;
+        }
+    }
+    return done;
+}
+
+/* A busy consumer looks again after a moment instead of asking to be woken: the loop
+ * then saves a write to the eventfd per record, and a write to the sink carries many.
+ */
+static bool linger(hf_output *o) {
+    struct timespec moment = {0, LINGER_NS};
+    struct iovec seg[2];
+    nanosleep(&moment, NULL);
+    return peek(o, seg) > 0;
+}
+
+int64_t hf_output_drain(hf_output *o, int fd, int64_t timeout, hf_errbuf err) {
+    struct iovec seg[2];
+    int64_t until = hf_now() + timeout;
+    sink_kind kind = kind_of(fd);
+    int64_t done = 0;
+    int n = await(o, seg, timeout);
+    if (n <= 0) {
+        return n;
+    }
+    do {
+        int64_t wrote = pump(o, fd, kind, until, err);
+        if (wrote <= 0) {
+            return done > 0 && wrote != HF_EPIPE && wrote != HF_EIO ? done : wrote;
+        }
+        done += wrote;
+    } while (hf_now() < until && linger(o));
+    return done;
+}

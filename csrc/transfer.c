@@ -1,0 +1,398 @@
+#include "transfer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "loop.h"
+#include "shape.h"
+
+/* Bytes of a redirect's body read for the sake of the connection; past that it is
+ * cheaper to open another. */
+#define DISCARD_MOST 65536
+
+/* --- life --------------------------------------------------------------------------
+ */
+
+int hf_transfer_new(hf_identity *id, hf_transfer **out, hf_errbuf err) {
+    hf_transfer *t = calloc(1, sizeof *t);
+    *out = NULL;
+    if (t == NULL) {
+        return HF_ENOMEM;
+    }
+    t->identity = id;
+    t->fd = -1;
+    t->easy = id->loop->curl->curl_easy_init();
+    if (t->easy == NULL) {
+        free(t);
+        return HF_ENOMEM;
+    }
+    int rc = hf_identity_dress(id, t, err);
+    if (rc != 0) {
+        hf_transfer_free(t);
+        return rc;
+    }
+    t->all = id->all;
+    id->all = t;
+    *out = t;
+    return 0;
+}
+
+void hf_transfer_free(hf_transfer *t) {
+    const hf_curl *c = t->identity->loop->curl;
+    if (t->decoder != NULL) {
+        hf_loop_give_decoder(t->identity->loop, t->decoder);
+    }
+    c->curl_easy_cleanup(t->easy);
+    c->curl_slist_free_all(t->headers);
+    free(t);
+}
+
+static void reset_hop(hf_transfer *t, int64_t now) {
+    t->hop_start = now;
+    t->sent_at = 0;
+    t->last_byte = 0;
+    t->discarded = 0;
+    t->stop = HF_STOP_NONE;
+    t->stop_errno = 0;
+    t->fd = -1;
+    t->opened = t->resolved = t->connected = false;
+    t->tls_began = t->tls_bytes = t->tls_garbage = false;
+    t->got_bytes = t->discard = t->body_begun = false;
+}
+
+int hf_transfer_start(hf_transfer *t, hf_request *r, int64_t now) {
+    t->req = r;
+    t->resp = r->response;
+    t->url = &r->url;
+    t->to_get = t->strip = false;
+    r->transfer = t;
+    free(r->proxy_shown);
+    r->proxy_shown = NULL;
+    if (t->identity->proxy.url != NULL) {
+        r->proxy_shown = strdup(t->identity->proxy.url);
+        if (r->proxy_shown == NULL) {
+            return HF_ENOMEM;
+        }
+    }
+    reset_hop(t, now);
+    return hf_shape_hop(t);
+}
+
+int hf_transfer_hop(hf_transfer *t, int64_t now) {
+    t->url = &t->resp->final;
+    hf_response_new_head(t->resp);
+    reset_hop(t, now);
+    return hf_shape_hop(t);
+}
+
+void hf_transfer_rest(hf_transfer *t) {
+    hf_loop *l = t->identity->loop;
+    if (t->decoder != NULL) {
+        hf_loop_give_decoder(l, t->decoder);
+        t->decoder = NULL;
+    }
+    if (t->fd >= 0) {
+        hf_sock *s = hf_poller_find(&l->poller, t->fd);
+        if (s != NULL && s->opener == t) {
+            s->opener = NULL;
+        }
+        t->fd = -1;
+    }
+    hf_shape_clear(t);
+    t->req = NULL;
+    t->resp = NULL;
+    t->url = NULL;
+    t->next = t->identity->idle;
+    t->identity->idle = t;
+}
+
+/* --- limits ------------------------------------------------------------------------
+ */
+
+static void sooner(int64_t at, int kind, int64_t *best, int *due) {
+    if (at < *best) {
+        *best = at;
+        *due = kind;
+    }
+}
+
+int64_t hf_transfer_next_due(const hf_transfer *t, int *due) {
+    const hf_limits *l = &t->req->limits;
+    int64_t start = t->req->attempt_start;
+    int64_t best = HF_NEVER;
+    *due = HF_DUE_NONE;
+    sooner(start + l->hard, HF_DUE_HARD, &best, due);
+    sooner(start + l->soft, HF_DUE_SOFT, &best, due);
+    sooner(t->req->job_due, HF_DUE_JOB, &best, due);
+    if (t->sent_at == 0 && l->connect > 0) {
+        sooner(t->hop_start + l->connect, HF_DUE_CONNECT, &best, due);
+    }
+    if (t->sent_at > 0 && !t->got_bytes && l->first_byte > 0) {
+        sooner(t->sent_at + l->first_byte, HF_DUE_FIRST_BYTE, &best, due);
+    }
+    if (t->sent_at > 0 && l->idle > 0) {
+        int64_t since = t->last_byte > 0 ? t->last_byte : t->sent_at;
+        sooner(since + l->idle, HF_DUE_IDLE, &best, due);
+    }
+    return best;
+}
+
+/* Moves the due time forward when a new limit is sooner than the one in the heap. Later
+ * ones wait until the heap's comes up: that is rare, and this is each request. */
+static void tighten(hf_transfer *t) {
+    const hf_limits *l = &t->req->limits;
+    if (l->first_byte == 0 && l->idle == 0) {
+        return;
+    }
+    int due;
+    int64_t at = hf_transfer_next_due(t, &due);
+    if (at < t->req->due.at) {
+        hf_heap_set(&t->identity->loop->shard->heap, &t->req->due, at);
+    }
+}
+
+/* --- callbacks, in life order ------------------------------------------------------
+ */
+
+#define ENTER(t, lost)                                      \
+    do {                                                    \
+        if (!hf_heart_leave(&(t)->identity->loop->heart)) { \
+            return lost;                                    \
+        }                                                   \
+    } while (0)
+#define LEAVE(t) hf_heart_resume(&(t)->identity->loop->heart)
+
+static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
+    hf_loop *l = t->identity->loop;
+    t->resolved = true;
+    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->protocol);
+    if (fd < 0) {
+        t->stop_errno = errno;
+        return CURL_SOCKET_BAD;
+    }
+    if (hf_poller_opened(&l->poller, fd, t->url->tls, t) == NULL) {
+        close(fd);
+        t->stop_errno = ENOMEM;
+        return CURL_SOCKET_BAD;
+    }
+    hf_stat_add(&l->shard->counts.connects, 1);
+    t->fd = fd;
+    t->opened = true;
+    return fd;
+}
+
+static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
+    hf_transfer *t = data;
+    (void)purpose;
+    ENTER(t, CURL_SOCKET_BAD);
+    curl_socket_t fd = open_socket(t, a);
+    LEAVE(t);
+    return fd;
+}
+
+static bool tcp_connected(int fd) {
+    struct sockaddr_storage peer;
+    socklen_t n = sizeof peer;
+    return fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &n) == 0;
+}
+
+static int on_close(void *data, curl_socket_t fd) {
+    hf_loop *l = data;
+    if (!hf_heart_leave(&l->heart)) {
+        return close(fd);
+    }
+    hf_sock *s = hf_poller_find(&l->poller, fd);
+    if (s != NULL && s->opener != NULL) {
+        hf_transfer *t = s->opener;
+        t->connected |= tcp_connected(fd);
+    }
+    hf_poller_closing(&l->poller, fd);
+    int rc = close(fd);
+    hf_heart_resume(&l->heart);
+    return rc;
+}
+
+void hf_transfer_peek_tls(hf_transfer *t) {
+    uint8_t head[2];
+    if (!t->tls_began || t->tls_bytes || t->fd < 0) {
+        return;
+    }
+    ssize_t n = recv(t->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
+    if (n <= 0) {
+        return;
+    }
+    t->tls_bytes = true;
+    /* A record is an alert or a handshake, version 3.x. */
+    t->tls_garbage = (head[0] != 0x15 && head[0] != 0x16) || (n > 1 && head[1] != 3);
+}
+
+/* The TLS handshake is about to begin: with the site, once a tunnel stands; before that
+ * with an https proxy. Set for proxied identities only. */
+static int on_tls(CURL *easy, void *ctx, void *data) {
+    hf_transfer *t = data;
+    (void)ctx;
+    ENTER(t, CURLE_ABORTED_BY_CALLBACK);
+    const hf_curl *c = t->identity->loop->curl;
+    long code = 0;
+    c->curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &code);
+    if (t->identity->proxy.scheme != HF_PROXY_HTTPS || code / 100 == 2) {
+        t->tls_began = true;
+        /* A server that speaks before the ClientHello speaks no TLS. */
+        hf_transfer_peek_tls(t);
+        t->tls_garbage |= t->tls_bytes;
+    }
+    LEAVE(t);
+    return CURLE_OK;
+}
+
+static void note_peer(hf_transfer *t, const char *ip, int port) {
+    hf_response *r = t->resp;
+    size_t n = ip != NULL ? strlen(ip) : 0;
+    n = n < sizeof r->remote_ip - 1 ? n : sizeof r->remote_ip - 1;
+    memcpy(r->remote_ip, ip, n);
+    r->remote_ip[n] = '\0';
+    r->remote_port = port;
+    r->reused = !t->opened;
+}
+
+/* Name, TCP, proxy and TLS are through; the request goes out now. */
+static int on_ready(void *data, char *ip, char *local_ip, int port, int local_port) {
+    hf_transfer *t = data;
+    (void)local_ip;
+    (void)local_port;
+    ENTER(t, CURL_PREREQFUNC_ABORT);
+    hf_loop *l = t->identity->loop;
+    t->sent_at = l->now;
+    note_peer(t, ip, port);
+    hf_sock *s = t->fd >= 0 ? hf_poller_find(&l->poller, t->fd) : NULL;
+    if (s != NULL) {
+        s->opener = NULL;
+    }
+    t->fd = -1;
+    tighten(t);
+    LEAVE(t);
+    return CURL_PREREQFUNC_OK;
+}
+
+static void note_byte(hf_transfer *t) {
+    t->last_byte = t->identity->loop->now;
+    if (!t->got_bytes) {
+        t->got_bytes = true;
+        tighten(t);
+    }
+}
+
+static int stop_for(hf_transfer *t, int rc) {
+    t->stop = rc == HF_EFULL ? HF_STOP_HEAD : HF_STOP_MEMORY;
+    return t->stop;
+}
+
+static size_t on_header(char *p, size_t size, size_t n, void *data) {
+    hf_transfer *t = data;
+    ENTER(t, 0);
+    size_t len = size * n;
+    note_byte(t);
+    /* Behind the head come trailers, which are no headers of the response. */
+    if (!t->resp->head_done) {
+        int rc = hf_response_header(t->resp, (const uint8_t *)p, len);
+        if (rc != 0) {
+            stop_for(t, rc);
+            len = len == 0 ? 1 : 0;
+        }
+    }
+    LEAVE(t);
+    return len;
+}
+
+static int begin_body(hf_transfer *t) {
+    hf_loop *l = t->identity->loop;
+    hf_response *r = t->resp;
+    t->body_begun = true;
+    t->discard = hf_response_redirects(r) && l->settings->c.max_redirects >= 0 &&
+                 r->n_hops < l->settings->c.max_redirects;
+    if (t->discard || r->encoding.len == 0 || !l->curl->decodes) {
+        return 0;
+    }
+    t->decoder = hf_loop_take_decoder(l);
+    if (t->decoder == NULL) {
+        return HF_STOP_MEMORY;
+    }
+    int rc = hf_decoder_start(t->decoder, r->encoding.data, r->encoding.len);
+    return rc == HF_ENOMEM ? HF_STOP_MEMORY : HF_STOP_NONE;
+}
+
+static int decode(hf_transfer *t, const uint8_t *p, size_t n) {
+    switch (hf_decoder_write(t->decoder, p, n, &t->resp->body)) {
+    case 0:
+        return HF_STOP_NONE;
+    case HF_EFULL:
+        return HF_STOP_SIZE;
+    case HF_EBAD:
+        return HF_STOP_ENCODING;
+    default:
+        return HF_STOP_MEMORY;
+    }
+}
+
+static int keep(hf_transfer *t, const uint8_t *p, size_t n) {
+    int64_t kept = hf_buf_append_some(&t->resp->body, p, n);
+    if (kept < 0) {
+        return HF_STOP_MEMORY;
+    }
+    return (size_t)kept < n ? HF_STOP_SIZE : HF_STOP_NONE;
+}
+
+static int take_body(hf_transfer *t, const uint8_t *p, size_t n) {
+    const hf_config *c = &t->identity->loop->settings->c;
+    hf_response *r = t->resp;
+    if (!t->body_begun) {
+        int stop = begin_body(t);
+        if (stop != HF_STOP_NONE) {
+            return stop;
+        }
+    }
+    if (t->discard) {
+        t->discarded += (int64_t)n;
+        return t->discarded > DISCARD_MOST ? HF_STOP_DISCARD : HF_STOP_NONE;
+    }
+    uint64_t room = (uint64_t)c->max_wire - r->wire_size;
+    bool over = n > room;
+    size_t take = over ? (size_t)room : n;
+    r->wire_size += take;
+    int stop = t->decoder != NULL ? decode(t, p, take) : keep(t, p, take);
+    return stop == HF_STOP_NONE && over ? HF_STOP_SIZE : stop;
+}
+
+static size_t on_body(char *p, size_t size, size_t n, void *data) {
+    hf_transfer *t = data;
+    ENTER(t, 0);
+    size_t len = size * n;
+    note_byte(t);
+    t->stop = len > 0 ? take_body(t, (const uint8_t *)p, len) : t->stop;
+    bool stopped = t->stop != HF_STOP_NONE;
+    LEAVE(t);
+    return stopped ? (size_t)CURL_WRITEFUNC_ERROR : len;
+}
+
+void hf_transfer_set_callbacks(hf_transfer *t) {
+    const hf_curl *c = t->identity->loop->curl;
+    CURL *e = t->easy;
+    c->curl_easy_setopt(e, CURLOPT_PRIVATE, t);
+    c->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    c->curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
+    /* A connection outlives the transfer that opened it. */
+    c->curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
+    c->curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, t->identity->loop);
+    c->curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_ready);
+    c->curl_easy_setopt(e, CURLOPT_PREREQDATA, t);
+    c->curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    c->curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
+    c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    c->curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
+    if (t->identity->proxy.url != NULL) {
+        c->curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
+        c->curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, t);
+    }
+}
