@@ -1,0 +1,99 @@
+"""The watch in C behind a deadline, and where its exceptions must not land."""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+from hardfetch._ffi import Engine, check, lib
+from hardfetch.errors import EngineError, OptionError
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+#: Functions that neither they nor what they call may be left by an exception of ours.
+#: What finds one of them running comes again a moment later.
+CRITICAL: set[CodeType] = {Engine.__enter__.__code__, Engine.__exit__.__code__}
+
+#: Environment variable with the number of the signal that ends blocking calls.
+SIGNAL_VARIABLE = "HARDFETCH_GUARD_SIGNAL"
+
+_lock = threading.Lock()
+_kick = 0
+
+
+def kick_signal() -> int:
+    """Return the private signal, chosen and set up at the first call.
+
+    Raises OptionError for a bad number in the environment, EngineError when the system
+    has no signal left.
+    """
+    global _kick  # noqa: PLW0603 - chosen once for the process
+    if _kick:
+        return _kick
+    with _lock:
+        if not _kick:
+            _kick = _set_up()
+        return _kick
+
+
+def _set_up() -> int:
+    dump = lib.hf_guard_free_signal(0)
+    kick = _asked() or lib.hf_guard_free_signal(dump)
+    if kick == dump:
+        dump = lib.hf_guard_free_signal(kick)
+    if not kick or not dump:
+        raise EngineError("deadline: every real-time signal is in use")
+    # Runs at C level and takes no lock, so it works while the interpreter is stuck.
+    # Descriptor 2, as sys.stderr may be closed or not be a file.
+    faulthandler.register(dump, file=2, all_threads=True, chain=False)
+    check(lib.hf_guard_signals(kick, dump))
+    # Before the interpreter takes its handlers down: then our signals would kill it.
+    atexit.register(lib.hf_guard_stop)
+    return int(kick)
+
+
+def _asked() -> int:
+    text = os.environ.get(SIGNAL_VARIABLE, "")
+    if not text:
+        return 0
+    number = int(text) if text.isdecimal() else 0
+    if not signal.SIGRTMIN < number < signal.SIGRTMAX:
+        raise OptionError(
+            f"{SIGNAL_VARIABLE}: a signal number between {signal.SIGRTMIN + 1} and "
+            f"{signal.SIGRTMAX - 1}, not {text!r}"
+        )
+    return number
+
+
+def arm(seconds: float, grace: float, *, exits: bool) -> int:
+    """Watch the calling thread. Returns the watch's number."""
+    kick_signal()
+    return check(lib.hf_guard_arm(_us(seconds), _us(grace), exits))
+
+
+def ack(number: int, seconds: float) -> None:
+    """Say that Python runs; the thread is late again in `seconds`."""
+    lib.hf_guard_ack(number, _us(seconds))
+
+
+def disarm(number: int) -> None:
+    """End a watch; one that has ended is passed over."""
+    lib.hf_guard_disarm(number)
+
+
+def in_critical(frame: FrameType | None) -> bool:
+    """Tell whether one of CRITICAL is on the stack of frame."""
+    while frame is not None:
+        if frame.f_code in CRITICAL:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _us(seconds: float) -> int:
+    return max(1, round(seconds * 1e6))
