@@ -26,7 +26,6 @@ _FAULTS = (
 )  # fmt: skip
 _COUNT = 4000
 _EVERY = 40  # one URL of so many meets a fault
-_TIMEOUT = 1.0  # seconds
 
 
 def _urls(site: FaultSite) -> Iterator[str]:
@@ -60,23 +59,8 @@ def main() -> int:
     with FaultSite() as site, tempfile.TemporaryDirectory() as folder:
         urls, output = Path(folder, "urls.txt"), Path(folder, "out.ndjson")
         urls.write_text("\n".join(_urls(site)) + "\n", encoding="utf-8")
-        options = [
-            "--timeout",
-            f"{_TIMEOUT:g}",
-            "--max-per-host",
-            "32",
-            "--retries",
-            "0",
-        ]
-        arguments = [
-            "fetch",
-            "urls.txt",
-            "-o",
-            "out.ndjson",
-            *options,
-            "--retries",
-            "0",
-        ]
+        options = "--timeout 1 --max-per-host 32 --retries 0"
+        arguments = ["fetch", "urls.txt", "-o", "out.ndjson", *options.split()]
         print(f"{_COUNT} URLs of a fault site at {site.http}, one in {_EVERY} faulty\n")
         print("$ hardfetch", *arguments, flush=True)
         began = time.monotonic()
@@ -85,7 +69,8 @@ def main() -> int:
         took = time.monotonic() - began
         count = sum(1 for _ in output.open("rb"))
         print(
-            f"\nexit {code} after {took:.1f} s, {count} records; the first that timed out:\n"
+            f"\nexit {code} after {took:.1f} s, {count} records; "
+            "the first that timed out:\n"
         )
         _show_one_timeout(output)
     return code
