@@ -107,6 +107,11 @@ def test_a_full_backlog_never_completes_a_connection(site: FaultSite) -> None:
         socket.create_connection(address(site.url("full-backlog")), timeout=0.3)
 
 
+def test_a_closed_port_refuses(site: FaultSite) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address(site.url("refused")), timeout=5)
+
+
 def test_a_fault_sees_its_client_go(site: FaultSite) -> None:
     url = site.url("endless-body")
     with connected(url) as sock:

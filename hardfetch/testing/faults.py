@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 from typing import TYPE_CHECKING, Any
 
 from hardfetch.testing import content
+from hardfetch.testing.http1 import Response
 from hardfetch.testing.model import OK, SILENCE, Spec, spec
 
 if TYPE_CHECKING:
@@ -179,7 +181,34 @@ def _connection() -> list[Spec]:
             None, ("connect_timeout", "timeout", "hard_timeout"), kind="backlog",
             hangs=True, gauntlet=True,
         ),
+        spec(
+            "refused", "connect", "refuses connections", None, ("connect_refused",),
+            kind="closed",
+        ),
+        spec(
+            "lottery", "silence", "by chance: a page, silence, a byte, or an RST",
+            _lottery,
+            (OK, *SILENCE, "connection_reset", "bad_response", "incomplete"),
+            origin=None, hangs=True,
+        ),
     ]  # fmt: skip
+
+
+_chance = random.Random(5)  # noqa: S311 - a draw, not a secret
+
+
+async def _lottery(peer: Peer) -> None:
+    draw = _chance.randrange(4)
+    if draw == 0:
+        await peer.send(Response(content.page(1024)).render(close=True))
+    elif draw == 1:
+        await peer.hold()
+    elif draw == 2:
+        await peer.send(b"H")
+        await peer.hold()
+    else:
+        await peer.send(SIZED)
+        await peer.reset()
 
 
 def _trickles() -> list[Spec]:

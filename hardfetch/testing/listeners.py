@@ -1,4 +1,4 @@
-"""How each kind of fault listens: TCP, TLS, UDP, or a queue that is full."""
+"""How each kind of fault listens: TCP, TLS, UDP, a full queue, or not at all."""
 
 from __future__ import annotations
 
@@ -76,12 +76,29 @@ class FullBacklog:
             sock.close()
 
 
+class ClosedPort:
+    """A port that is taken but not listened on: the kernel refuses connections."""
+
+    def __init__(self, host: str) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.holder = socket.socket(family, socket.SOCK_STREAM)
+        self.holder.bind((host, 0))
+        self.port: int = self.holder.getsockname()[1]
+
+    def close(self) -> None:
+        """Lets the port go."""
+        self.holder.close()
+
+
 async def listen(spec: Spec, host: str, ledger: Ledger) -> tuple[Closable, int]:
     """Starts what a fault needs; its closable and its port."""
     name = spec.fault.name
     if spec.kind == "backlog":
         full = FullBacklog(host)
         return full, full.port
+    if spec.kind == "closed":
+        closed = ClosedPort(host)
+        return closed, closed.port
     if spec.kind == "dns":
         return await NameServer.listen(host, spec.dns_mode, ledger, name)
     script = spec.script

@@ -14,11 +14,11 @@ Facts = dict[str, Any]
 
 Script = Callable[["Peer"], Awaitable[None]]
 
-Kind = Literal["http", "raw", "tls", "h2", "dns", "backlog"]
+Kind = Literal["http", "raw", "tls", "h2", "dns", "backlog", "closed"]
 """How a fault listens. http: a script over TCP that is also at a path of the page
 server. raw: a script over TCP on a port of its own (it acts before a request, or
 speaks something else). tls, h2: a script inside TLS. dns: UDP. backlog: it never
-accepts."""
+accepts. closed: nobody listens."""
 
 OK = "ok"
 """Stands in `Fault.expect` for a record without an error."""

@@ -35,7 +35,7 @@ INDEX = """\
 /gzip /deflate /deflate-raw /br /zstd      200,000 bytes of HTML, packed
 /chunked                        the same unpacked, in chunks; ?size=N bytes each
 /headers /echo /cookie /whoami /stats      JSON: what the server saw
-/cookie/set?NAME=VALUE          sets cookies
+/cookie/set?NAME=VALUE          sets cookies; &domain=D
 /slow?s=0.2                     a page after s seconds
 /drip?bytes=10&every=0.1        a body, byte by byte
 /retry-after?value=1&status=429&times=1&key=K   refused so often, then a page
@@ -177,9 +177,11 @@ def _echo(_: Pages, request: Request, __: list[str]) -> Response:
 
 def _cookie(_: Pages, request: Request, words: list[str]) -> Response:
     if words[:1] == ["set"]:
+        query = request.query
+        domain = query.pop("domain", "")
+        tail = "; Path=/" + (f"; Domain={domain}" if domain else "")
         pairs = tuple(
-            ("Set-Cookie", f"{name}={value}; Path=/")
-            for name, value in request.query.items()
+            ("Set-Cookie", f"{name}={value}{tail}") for name, value in query.items()
         )
         return Response(b"set\n", headers=pairs)
     cookies = [value for name, value in request.headers if name.lower() == "cookie"]

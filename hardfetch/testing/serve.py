@@ -69,3 +69,7 @@ def run_faultsite(
 
 
 _ENDS = (signal.SIGINT, signal.SIGTERM)
+
+if __name__ == "__main__":
+    # What the gauntlet starts: addresses as JSON; the argument is the linger time.
+    run_faultsite(as_json=True, linger=float(sys.argv[1]) if sys.argv[1:] else 60.0)

@@ -167,6 +167,7 @@ class FaultSite:
             return PageProtocol(self._ledger, name, fast, pages.answer)
 
         self.port = await self._serve("http", lambda: peer("http"), self.port)
+        await self._serve("other", lambda: peer("other"))
         tls = server_context("site")
         await self._serve("https", lambda: peer("https"), tls=tls)
         over_h2 = healthy(pages)
@@ -199,6 +200,11 @@ class FaultSite:
     def http(self) -> str:
         """Base URL of the pages over HTTP/1.1, without a slash at its end."""
         return self._bases["http"]
+
+    @property
+    def other(self) -> str:
+        """The same pages on another port: another origin, for redirects across."""
+        return self._bases["other"]
 
     @property
     def https(self) -> str:
