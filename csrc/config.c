@@ -166,7 +166,10 @@ int hf_settings_init(hf_settings *s, const hf_config *cfg, hf_errbuf err) {
                             .soft = cfg->timeout,
                             .hard = cfg->hard_timeout,
                             .job = cfg->deadline};
-    rc = hf_curl_load(&s->curl, s->c.libcurl, err);
+    rc = hf_nets_parse(s->c.allow_nets, &s->nets, err);
+    if (rc == 0) {
+        rc = hf_curl_load(&s->curl, s->c.libcurl, err);
+    }
     if (rc != 0) {
         hf_settings_free(s);
     }
@@ -174,6 +177,7 @@ int hf_settings_init(hf_settings *s, const hf_config *cfg, hf_errbuf err) {
 }
 
 void hf_settings_free(hf_settings *s) {
+    hf_nets_free(&s->nets);
     free(s->arena);
     s->arena = NULL;
 }

@@ -7,6 +7,7 @@
 
 #include "curlabi.h"
 #include "hf.h"
+#include "netaddr.h"
 
 /* Limits of one request, us; 0 = off. */
 typedef struct hf_limits {
@@ -22,6 +23,7 @@ typedef struct hf_settings {
     hf_config c; /* its pointers are into `arena` */
     hf_limits limits;
     hf_curl curl;
+    hf_nets nets;    /* let through in spite of deny_private */
     uint64_t fields; /* bit f: field HF_F_f is written */
     void *arena;     /* owned */
 } hf_settings;

@@ -359,14 +359,22 @@ int hf_engine_submit(hf_engine *e, const uint8_t *frames, size_t len, size_t *us
     return rc;
 }
 
+static bool low(hf_engine *e) {
+    const hf_config *c = &e->settings.c;
+    return hf_load(&e->shared.outstanding, HF_SEQ_CST) <=
+               HF_LOW_WATER(c->window_requests) &&
+           hf_load(&e->shared.charged, HF_SEQ_CST) <= HF_LOW_WATER(c->window_bytes);
+}
+
 int hf_engine_wait_room(hf_engine *e, int64_t timeout) {
     hf_wake *w = &e->shared.room;
     int rc = usable(e, (hf_errbuf){NULL, 0});
     if (rc != 0) {
         return rc;
     }
+    /* Pairs with notify_room in shard.c, which counts down before it looks. */
     hf_wake_prepare(w);
-    rc = has_room(e, 0, 0) ? 0 : hf_wake_wait(w, timeout);
+    rc = low(e) ? 0 : hf_wake_wait(w, timeout);
     hf_wake_cancel(w);
     return rc != 0 && rc != HF_EAGAIN ? rc : has_room(e, 0, 0) ? 0 : HF_EAGAIN;
 }

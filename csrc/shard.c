@@ -767,6 +767,15 @@ bool hf_shard_take_inbox(hf_shard *s, int64_t now) {
 /* --- the end of an iteration -------------------------------------------------------
  */
 
+/* The feeder is woken for a quarter of the window, not for each place in it. */
+static void notify_room(hf_shared *sh) {
+    const hf_config *c = &sh->settings->c;
+    if (hf_load(&sh->outstanding, HF_SEQ_CST) <= HF_LOW_WATER(c->window_requests) &&
+        hf_load(&sh->charged, HF_SEQ_CST) <= HF_LOW_WATER(c->window_bytes)) {
+        hf_wake_notify(&sh->room);
+    }
+}
+
 void hf_shard_publish(hf_shard *s) {
     hf_shared *sh = s->shared;
     hf_counts *c = &s->counts;
@@ -780,7 +789,7 @@ void hf_shard_publish(hf_shard *s) {
         hf_add(&sh->outstanding, (uint64_t)0 - s->answered, HF_SEQ_CST);
         s->answered = 0;
         s->answered_charge = 0;
-        hf_wake_notify(&sh->room);
+        notify_room(sh);
         if (hf_load(&sh->outstanding, HF_SEQ_CST) == 0) {
             hf_wake_notify(&sh->output); /* it may be the end */
             hf_wake_notify(&sh->policy);

@@ -15,6 +15,9 @@
 #include "record.h"
 #include "schedule.h"
 
+/* The feeder waits until the window has emptied to here. */
+#define HF_LOW_WATER(window) ((uint64_t)(window) - (uint64_t)(window) / 4)
+
 /* What all shards share; any thread. */
 typedef struct hf_shared {
     const hf_settings *settings;

@@ -167,6 +167,10 @@ static void tighten(hf_transfer *t) {
 static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
     hf_loop *l = t->identity->loop;
     t->resolved = true;
+    if (l->settings->c.deny_private && !hf_addr_public(&a->addr, &l->settings->nets)) {
+        t->stop = HF_STOP_BLOCKED;
+        return CURL_SOCKET_BAD;
+    }
     int fd = socket(a->family, a->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->protocol);
     if (fd < 0) {
         t->stop_errno = errno;
