@@ -100,6 +100,8 @@ static void text_of_each_kind_is_read(void) {
     GIVES("iso-8859-15", "\xa4", "€");
     GIVES("gbk", "\xc4\xe3\xba\xc3 a \x80", "你好 a €");
     GIVES("gb18030", "\x94\x39\xda\x33\x81\x30\x81\x30", "💩\xc2\x80");
+    GIVES("gb18030", "\x90\x30\x81\x30\xe3\x32\x9a\x35",
+          "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
     GIVES("big5", "\xa7\x41\xa6\x6e\x88\x62\x88\xa5", "你好Ê̄ê̌");
     GIVES("shift_jis", "\x82\xb1\xb1\x5c\x81\x60", "こｱ\\～");
     GIVES("euc-jp", "\xa4\xb3\x8e\xb1\x8f\xb0\xa1", "こｱ丂");
@@ -132,7 +134,7 @@ static void bytes_that_stand_for_nothing_are_refused(void) {
     REFUSES("big5", "\xa7");
     REFUSES("shift_jis", "\xa0");
     REFUSES("shift_jis", "\x81");
-    REFUSES("shift_jis", "\xfd\x40");
+    REFUSES("shift_jis", "\xfd\x80");
     REFUSES("euc-jp", "\x8e\xe0");
     REFUSES("euc-jp", "\x8f\xb0");
     REFUSES("euc-jp", "\x80");
@@ -141,6 +143,8 @@ static void bytes_that_stand_for_nothing_are_refused(void) {
     REFUSES("iso-2022-jp", "\x1b$");
     REFUSES("iso-2022-jp", "\x1b$B$");
     REFUSES("iso-2022-jp", "\x1b$B$\n");
+    REFUSES("iso-2022-jp", "\x1b$B\0");
+    REFUSES("iso-2022-jp", "\x1b(I\0");
     REFUSES("iso-2022-jp", "\x0e");
     REFUSES("iso-2022-jp", "\xa4\xb3");
     REFUSES("iso-2022-kr", "abc");
