@@ -19,9 +19,7 @@
 #define HF_ACQ_REL memory_order_acq_rel
 #define HF_SEQ_CST memory_order_seq_cst
 
-#ifdef HF_EXPLORE
-#include "explore/explore.h"
-#else
+#ifndef HF_EXPLORE /* with it, tests/c/explore/explore.h was included before */
 
 typedef _Atomic(uint64_t) hf_atomic_u64;
 typedef _Atomic(uint32_t) hf_atomic_u32;

@@ -229,7 +229,6 @@ int hf_ring_want_room(hf_ring *r) {
     if (head == r->head_seen)
         return 0;
     r->head_seen = head;
-    take_back_refs(r);
     return 1;
 }
 
@@ -255,7 +254,7 @@ int hf_ring_peek(hf_ring *r, struct iovec out[2]) {
     if (tail == r->head_pos)
         return 0;
     /* Partner: the store in hf_ring_push_ref. After the tail: see there. */
-    r->ref_seen = hf_load(&r->ref_tail, HF_ACQUIRE);
+    r->ref_seen = (uint32_t)hf_load(&r->ref_tail, HF_ACQUIRE);
     size_t n = (size_t)(tail - r->head_pos);
     hf_ref ref;
     if (ref_at_head(r, &ref)) {
