@@ -134,7 +134,7 @@ static void bytes_that_stand_for_nothing_are_refused(void) {
     REFUSES("big5", "\xa7");
     REFUSES("shift_jis", "\xa0");
     REFUSES("shift_jis", "\x81");
-    REFUSES("shift_jis", "\xfd\x80");
+    REFUSES("shift_jis", "\xfd\x45");
     REFUSES("euc-jp", "\x8e\xe0");
     REFUSES("euc-jp", "\x8f\xb0");
     REFUSES("euc-jp", "\x80");
