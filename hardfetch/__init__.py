@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SinkError,
     )
     from hardfetch.fetcher import Fetcher, fetch
+    from hardfetch.guard import Deadline, deadline
     from hardfetch.options import Options
     from hardfetch.record import Error, Headers, Result
     from hardfetch.request import Request
@@ -42,6 +43,7 @@ _HOMES = {
         "SinkError",
     ),
     "fetcher": ("Fetcher", "fetch"),
+    "guard": ("Deadline", "deadline"),
     "options": ("Options",),
     "record": ("Error", "Headers", "Result"),
     "request": ("Request",),
@@ -51,6 +53,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ClosedError",
+    "Deadline",
     "DeadlineExceeded",
     "EngineError",
     "Error",
@@ -68,6 +71,7 @@ __all__ = [
     "Stats",
     "Summary",
     "__version__",
+    "deadline",
     "fetch",
 ]
 

@@ -125,7 +125,7 @@ class _Timer:
             if soonest is None:
                 self._wake.acquire()
             else:
-                self._wake.acquire(timeout=max(_SOON, soonest - time.monotonic()))
+                self._wake.acquire(timeout=max(0.0, soonest - time.monotonic()))
 
 
 def _fire_due() -> None:
@@ -141,7 +141,7 @@ def _fire_due() -> None:
 def _fire_thread(ident: int, due: list[Deadline]) -> None:
     alive = ident in sys._current_frames()  # noqa: SLF001 - documented for this use
     for deadline in due:
-        if not alive or _is_over(deadline):
+        if not alive or is_over(deadline):
             _drop(deadline)
     due = [d for d in due if d in _deadlines]
     if not due:
@@ -169,7 +169,7 @@ def _busy(ident: int) -> bool:
     return _watch.in_critical(frame)
 
 
-def _is_over(deadline: Deadline) -> bool:
+def is_over(deadline: Deadline) -> bool:
     """Tell whether the exception left the block through the start of its __exit__."""
     exc = _raised.get(deadline)
     trace = exc.__traceback__ if exc is not None else None

@@ -126,6 +126,8 @@ class Deadline:
         return f"deadline of {self.seconds:g} s exceeded"
 
     def __enter__(self) -> Deadline:
+        if self._watch and _asyncexc.is_over(self):
+            self._leave()
         if self._watch:
             raise RuntimeError("this deadline is in use; make one for each block")
         self.expired = self._cancelled = False
