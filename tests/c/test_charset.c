@@ -66,8 +66,7 @@ static void what_is_no_label_is_not_found(void) {
         "utf-8;",
         "\"utf-8\"",
         "hex",
-        "utf\xe2\x80\x90"
-        "8",
+        "utf\xe2\x80\x90-",
         "utf-32",
     };
     for (size_t i = 0; i < sizeof junk / sizeof junk[0]; i++)
