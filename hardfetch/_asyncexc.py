@@ -38,7 +38,7 @@ _clear_exc = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.c_void_p)(
 
 
 _lock = threading.Lock()  # a plain one: taking it can't be torn by an exception
-_deadlines: set[Deadline] = set()
+_deadlines = _watch.IN_THREADS
 _sent: dict[int, Deadline] = {}  # by thread: set, and not yet raised there
 _raised: dict[Deadline, Raised] = {}  # raised in its block, which has not yet been left
 

@@ -7,6 +7,7 @@ import faulthandler
 import os
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING
 
 from hardfetch._ffi import Engine, check, lib
@@ -15,6 +16,8 @@ from hardfetch.errors import EngineError, OptionError
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from hardfetch.guard import Deadline
+
 #: Functions that neither they nor what they call may be left by an exception of ours.
 #: What finds one of them running comes again a moment later.
 CRITICAL: set[CodeType] = {Engine.__enter__.__code__, Engine.__exit__.__code__}
@@ -22,6 +25,10 @@ CRITICAL: set[CodeType] = {Engine.__enter__.__code__, Engine.__exit__.__code__}
 #: Environment variable with the number of the signal that ends blocking calls.
 SIGNAL_VARIABLE = "HARDFETCH_GUARD_SIGNAL"
 
+#: Active deadlines of threads other than the main one.
+IN_THREADS: set[Deadline] = set()
+
+_SHORTEST_WAIT = 0.005
 _lock = threading.Lock()
 _kick = 0
 
@@ -84,6 +91,19 @@ def ack(number: int, seconds: float) -> None:
 def disarm(number: int) -> None:
     """End a watch; one that has ended is passed over."""
     lib.hf_guard_disarm(number)
+
+
+def patience() -> float | None:
+    """Return the seconds that a wait of Python's may last in this thread; None: any.
+
+    Outside the main thread such a wait (a lock, a queue) can't be interrupted. One that
+    ends when a deadline is due and begins anew lets the exception in between.
+    """
+    if not IN_THREADS:
+        return None
+    ident = threading.get_ident()
+    times = [d.next for d in list(IN_THREADS) if d.ident == ident]
+    return max(_SHORTEST_WAIT, min(times) - time.monotonic()) if times else None
 
 
 def in_critical(frame: FrameType | None) -> bool:

@@ -8,7 +8,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hardfetch import _ffi
+from hardfetch import _ffi, _watch
 from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import ClosedError, EngineError, HardfetchError
 from hardfetch.frames import FrameReader, seq_of
@@ -56,7 +56,7 @@ class Client:
         answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         seq = self._submit(frame, ident, answers.put)
         try:
-            answer = answers.get()
+            answer = _wait(answers)
         except BaseException:
             self.forget(seq)
             raise
@@ -159,6 +159,12 @@ class Client:
         for deliver in left:
             if deliver is not None:
                 deliver(failure)
+
+
+def _wait(answers: queue.SimpleQueue[Answer]) -> Answer:
+    while True:  # in pieces only where a deadline() needs them
+        with suppress(queue.Empty):
+            return answers.get(timeout=_watch.patience())
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
