@@ -123,6 +123,7 @@ class Run:
                         feeder.feed(chunk)
                 feeder.finish()
             except Stopped:
+                self._stop.set()
                 engine.finish()
             self._wait(writer)
         except BaseException:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import codecs
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hardfetch import _ffi
+from hardfetch.errors import ClosedError
 from hardfetch.request import MAX_LINE, Packer, too_long_frame
 
 if TYPE_CHECKING:
@@ -62,7 +64,10 @@ class Feeder:
         """Submit packed requests; returns the seq of the first. Raises Stopped."""
         start, first = 0, -1
         while start < len(frames):
-            rc, used, seq = self._engine.submit(frames, start)
+            try:
+                rc, used, seq = self._engine.submit(frames, start)
+            except ClosedError:
+                raise Stopped from None
             if used and first < 0:
                 first = seq
             start += used
@@ -71,9 +76,10 @@ class Feeder:
         return first
 
     def _wait(self) -> None:
-        while not self._stopped():
-            if self._engine.wait_room(_WAIT_SECONDS):
-                return
+        with suppress(ClosedError):
+            while not self._stopped():
+                if self._engine.wait_room(_WAIT_SECONDS):
+                    return
         raise Stopped
 
     def _lines(self, data: bytes, start: int) -> None:
@@ -86,7 +92,10 @@ class Feeder:
                 # Only the first line can be: chunks are shorter than the limit.
                 start = self._too_long(data, start, data.find(b"\n", start))
                 continue
-            rc, used = self._engine.submit_lines(data, start)
+            try:
+                rc, used = self._engine.submit_lines(data, start)
+            except ClosedError:
+                raise Stopped from None
             start += used
             if rc == _ffi.AGAIN:
                 start = self._json_lines(data, start)
@@ -108,17 +117,18 @@ class Feeder:
         return end + 1
 
     def _json_lines(self, data: bytes, start: int) -> int:
-        """Pack the JSON lines from start on, a batch at most; returns where it ends."""
+        """Pack the JSON lines from start on, a batch at most; returns where it ends.
+
+        The first one is JSON, if behind blanks: the engine said so.
+        """
         frames: list[bytes] = []
         size = 0
-        while (
-            len(frames) < BATCH and size < MAX_LINE and data[start : start + 1] == b"{"
-        ):
+        while size < MAX_LINE and len(frames) < BATCH:
             end = data.find(b"\n", start)
-            if end < 0:
+            if end < 0 or end - start > MAX_LINE:
                 break
             line = data[start:end]
-            if len(line) > MAX_LINE:
+            if frames and line[:1] != b"{":
                 break
             frames.append(self._packer.line(line))
             size += len(line)

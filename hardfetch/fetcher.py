@@ -27,7 +27,7 @@ from hardfetch.stream import Stream
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, Generator, Iterable
     from types import TracebackType
 
     from hardfetch.record import Result
@@ -107,7 +107,7 @@ class Fetcher:
         finally:
             self._end(run, run.stats())
 
-    def map(self, inputs: Iterable[Input]) -> Iterator[Result]:
+    def map(self, inputs: Iterable[Input]) -> Generator[Result, None, None]:
         """Give one Result for each input, as they come.
 
         Inputs are URLs, mappings or `Request`s; they are pulled by another thread, a
@@ -117,7 +117,7 @@ class Fetcher:
         self._check()
         return self._map(inputs)
 
-    def _map(self, inputs: Iterable[Input]) -> Iterator[Result]:
+    def _map(self, inputs: Iterable[Input]) -> Generator[Result, None, None]:
         stream = Stream(self.options, self._packer)
         try:
             self._begin(stream)
@@ -128,7 +128,7 @@ class Fetcher:
 
     async def amap(
         self, inputs: Iterable[Input] | AsyncIterable[Input]
-    ) -> AsyncIterator[Result]:
+    ) -> AsyncGenerator[Result, None]:
         """Do as `map`, for `async for`; inputs may be an async iterable."""
         self._check()
         stream = Stream(self.options, self._packer)

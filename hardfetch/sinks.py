@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
         def write_raw(self, lines: bytes, /) -> object: ...
 
+    class _Writable(Protocol):
+        """A binary file, as far as a run needs one."""
+
+        def write(self, data: Any, /) -> object: ...
+
     SinkLike: TypeAlias = (
-        str | os.PathLike[str] | int | IO[str] | IO[bytes] | _RawWriter
+        str | os.PathLike[str] | int | IO[str] | IO[bytes] | _RawWriter | _Writable
     )
 
 _PATIENCE_MS = 500

@@ -28,7 +28,7 @@ class PaperEngine:
             end = data.find(b"\n", at)
             if end < 0:
                 return _ffi.OK, at - start
-            line = data[at:end].rstrip(b"\r")
+            line = data[at:end].strip(b" \t\r")
             if line.startswith(b"{"):
                 return _ffi.AGAIN, at - start
             if line and not line.startswith(b"#"):
@@ -81,7 +81,7 @@ def fed(*chunks: bytes, engine: PaperEngine | None = None) -> list[tuple[str, by
 MIXED = (
     b"http://a/\n# comment\n\n"
     b'{"url":"http://b/"}\r\n{"url":"http://c/","id":1}\n'
-    b"http://d/\r\n{broken\n"
+    b" http://d/\r\n \t{broken\n"
     b'{"url":"http://e/"}'
 )
 TAKEN = [
@@ -89,7 +89,7 @@ TAKEN = [
     ("url", b"http://b/"),
     ("url", b"http://c/"),
     ("line", b"http://d/"),
-    ("invalid", b"{broken"),
+    ("invalid", b" \t{broken"),
     ("url", b"http://e/"),
 ]
 

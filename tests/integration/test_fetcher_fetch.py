@@ -1,0 +1,218 @@
+"""`fetch` and `afetch` over loopback; forks, threads and interpreter exits."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import hardfetch
+from hardfetch import Fetcher, errors
+from hardfetch.testing import FaultSite
+
+LIMIT = 30.0  # seconds that no test needs
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[FaultSite]:
+    with FaultSite() as running:
+        yield running
+
+
+@pytest.fixture
+def fetcher() -> Iterator[Fetcher]:
+    with Fetcher(timeout=10) as made:
+        yield made
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.002)
+
+
+def records(data: bytes) -> list[dict[str, Any]]:
+    assert data == b"" or data.endswith(b"\n")
+    return [json.loads(line) for line in data.splitlines()]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+
+
+class TestFetch:
+    def test_connections_are_kept_between_calls(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        assert fetcher.fetch(site.url("/1k")).record["reused"] is False
+        for _ in range(5):
+            assert fetcher.fetch(site.url("/1k")).record["reused"] is True
+
+    def test_a_request_goes_out_as_asked(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        result = fetcher.fetch(
+            site.url("/echo"), method="PUT", headers={"X-A": "b"}, json={"é": 1}, id=[1]
+        )
+        seen = result.json()
+        assert seen["method"] == "PUT"
+        sent = {name.lower(): value for name, value in seen["headers"]}
+        assert sent["x-a"] == "b"
+        assert sent["content-type"] == "application/json"
+        assert result.id == [1]
+
+    def test_failures_are_results_and_raise_when_asked(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        result = fetcher.fetch(site.fault("silent-after-accept").url, timeout=0.3)
+        assert result.error is not None
+        assert 0.3 <= result.elapsed < 1.5
+        with pytest.raises(TimeoutError):
+            result.raise_for_status()
+        missing = fetcher.fetch(site.url("/status/404"))
+        assert missing.error is None
+        with pytest.raises(errors.HTTPError):
+            missing.raise_for_status()
+        bad = fetcher.fetch("http://")
+        with pytest.raises(errors.InvalidRequest):
+            bad.raise_for_status()
+
+    def test_a_wrong_option_is_refused_at_once(self, fetcher: Fetcher) -> None:
+        for wrong in ({"timeout": 0}, {"timeout": float("nan")}, {"tmeout": 1}):
+            with pytest.raises(errors.OptionError):
+                fetcher.fetch("http://127.0.0.1/", **wrong)
+
+    def test_many_threads_share_one_engine_and_get_their_own_results(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        failures: list[object] = []
+
+        def work(thread: int) -> None:
+            for n in range(50):
+                ident = f"{thread}-{n}"
+                result = fetcher.fetch(site.url(f"/1k?{ident}"), id=ident)
+                if result.id != ident or not result.ok:
+                    failures.append(result)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT)
+        assert not failures
+        assert fetcher.stats().records == 400
+
+    def test_afetch_gathers(self, site: FaultSite, fetcher: Fetcher) -> None:
+        async def main() -> list[Any]:
+            calls = [fetcher.afetch(site.url("/1k"), id=n) for n in range(50)]
+            return [result.id for result in await asyncio.gather(*calls)]
+
+        assert asyncio.run(main()) == list(range(50))
+
+    def test_a_cancelled_task_cancels_its_request(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        async def main() -> None:
+            silent = site.fault("silent-after-accept").url
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(fetcher.afetch(silent), 0.2)
+
+        asyncio.run(main())
+        wait_for(lambda: fetcher.stats().in_flight_now == 0)
+        assert fetcher.stats().errors() == {"cancelled": 1}
+
+    def test_closing_answers_waiting_calls_and_refuses_new_ones(
+        self, site: FaultSite
+    ) -> None:
+        fetcher = Fetcher()
+        results: list[hardfetch.Result] = []
+        silent = site.fault("silent-after-accept").url
+        thread = threading.Thread(target=lambda: results.append(fetcher.fetch(silent)))
+        thread.start()
+        wait_for(lambda: fetcher.stats().in_flight_now == 1)
+        began = time.monotonic()
+        fetcher.close()
+        thread.join(LIMIT)
+        assert time.monotonic() - began < 3
+        assert results[0].error is not None
+        assert results[0].error.type == "shutdown"
+        with pytest.raises(errors.ClosedError):
+            fetcher.fetch(site.url("/1k"))
+        fetcher.close()
+
+    def test_the_module_function_takes_options_of_both_kinds(
+        self, site: FaultSite
+    ) -> None:
+        assert hardfetch.fetch(site.url("/1k"), timeout=5).ok
+        assert len(hardfetch.fetch(site.url("/30k"), max_body=100).content) == 100
+
+
+class TestProcesses:
+    def test_a_child_is_refused_and_the_parent_goes_on(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        assert fetcher.fetch(site.url("/1k")).ok
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                try:
+                    fetcher.fetch(site.url("/1k"))
+                except errors.ForkError:
+                    fetcher.close()
+                    with Fetcher() as own:
+                        code = 0 if own.fetch(site.url("/1k")).ok else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        for _ in range(20):
+            assert fetcher.fetch(site.url("/1k")).ok
+
+    @pytest.mark.parametrize(
+        "ending",
+        ["pass", "sys.exit(0)", "raise ValueError", "os.kill(os.getpid(), 15)"],
+    )
+    @pytest.mark.parametrize("use", ["fetch", "map", "run"])
+    def test_the_interpreter_ends_without_close(
+        self, site: FaultSite, use: str, ending: str
+    ) -> None:
+        code = f"""
+import hardfetch, io, os, sys, threading, time
+f = hardfetch.Fetcher(max_per_host=0)
+silent, good, use = sys.argv[1:]
+if use == "fetch":
+    for n in range(20):
+        threading.Thread(target=f.fetch, args=(silent,), daemon=True).start()
+    assert f.fetch(good).ok
+elif use == "map":
+    results = f.map([silent] * 20 + [good])
+    assert next(results).ok
+else:
+    urls = [silent] * 20 + [good]
+    threading.Thread(target=f.run, args=(urls, 1), daemon=True).start()
+    while f.stats().records < 1:
+        time.sleep(0.01)
+{ending}
+"""
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-c", code, site.fault("silent-after-accept").url,
+             site.url("/1k"), use],
+            capture_output=True, timeout=LIMIT, check=False,
+        )  # fmt: skip
+        assert time.monotonic() - began < 8
+        expected = {"raise ValueError": 1, "os.kill(os.getpid(), 15)": -15}
+        assert done.returncode == expected.get(ending, 0), done.stderr.decode()
+        if done.stdout:
+            records(done.stdout)
+        if not expected.get(ending):
+            assert done.stderr == b""
