@@ -105,13 +105,16 @@ class StallWatch(threading.Thread):
         self._end = threading.Event()
 
     def end(self) -> None:
-        """End the watch."""
+        """End the watch, with a last look for the last word."""
         self._end.set()
+        self.join(_TURN)
 
     def run(self) -> None:
         """Look every quarter of the patience. Never raises."""
         drained, since, told, pause = 0, time.monotonic(), False, self._patience
-        while not self._end.wait(self._patience / 4):
+        ended = False
+        while not ended:
+            ended = self._end.wait(self._patience / 4)
             try:
                 stats = Stats.of(self._engine.stats())
             except HardfetchError:
