@@ -10,6 +10,8 @@ LIBCURL = $(firstword $(wildcard $(SITE)/curl_cffi/_wrapper*.so))
 C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.h tests/c/*.[ch])
 BUILD_FILES := CMakeLists.txt $(wildcard cmake/*.cmake tests/c/CMakeLists.txt)
 
+# The Python tests that are run under ASan as well.
+ASAN_TESTS := tests/integration/test_cli_fetch.py
 comma := ,
 
 # Configures, builds and runs the C tests in build/$(1) with the options $(2).
@@ -63,14 +65,20 @@ sanitize-c: $(VENV)/.built
 	$(call run-ctest,asan,-DHF_SANITIZE=address$(comma)undefined)
 	$(call run-ctest,tsan,-DHF_SANITIZE=thread)
 
-# -S keeps the editable install out of the way of the module built here.
+# In an environment of its own, which sees the packages of .venv, but not the editable
+# install there: that one is a hook, and hooks of a mere path are not run.
 sanitize-py: $(VENV)/.built
+	$(BIN)/python -m venv --without-pip build/asan-venv
+	site="$$(build/asan-venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" && \
+	echo $(abspath $(SITE)) >"$$site/packages.pth" && \
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
-	    --no-deps --upgrade --target build/asan-site . -Cbuild-dir=build/asan-module \
-	    -Ccmake.define.HF_SANITIZE='address,undefined' -Cinstall.strip=false
+	    --no-deps --upgrade --target "$$site" . \
+	    --config-settings=build-dir=build/asan-module --config-settings=install.strip=false \
+	    --config-settings=cmake.define.HF_SANITIZE=address,undefined
+	cd build/asan-venv && \
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
-	    PYTHONPATH=build/asan-site:$(SITE) \
-	    $(BIN)/python -S $(BIN)/pytest -q -p no:cacheprovider $(ASAN_TESTS)
+	    bin/python $(abspath $(BIN))/pytest -q -p no:cacheprovider -c $(CURDIR)/pyproject.toml \
+	    $(abspath $(ASAN_TESTS))
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .benchmarks
