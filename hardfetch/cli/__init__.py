@@ -79,8 +79,13 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit. Errors of users and of I/O are one line each."""
     closed = console.reopen_standard_files()
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        code = cli.main(arguments, "hardfetch", standalone_mode=False, obj=closed)
+        # Not click's own main, which makes a broken pipe and Ctrl-C exit code 1.
+        with cli.make_context("hardfetch", list(arguments), obj=closed) as ctx:
+            code = cli.invoke(ctx)
+    except click.exceptions.Exit as error:
+        code = error.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
@@ -89,7 +94,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         code = exits.SINK
     except OSError as error:
-        console.say(f"hardfetch: {error}", patience=1.0)
+        console.say(f"hardfetch: {error.strerror or error}", patience=1.0)
         code = exits.SINK
     sys.exit(_flushed(code if isinstance(code, int) else exits.OK))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 
 _STDERR = 2
@@ -43,6 +44,14 @@ def is_terminal() -> bool:
         return False
 
 
+def reads_terminal() -> bool:
+    """Tell whether stdin is a terminal, where a person would have to type."""
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
 def reopen_standard_files() -> list[int]:
     """Put /dev/null in place of each closed descriptor 0 to 2, and name those.
 
@@ -57,4 +66,9 @@ def reopen_standard_files() -> list[int]:
             # The lowest free number is taken, which is fd: those below are open.
             os.open(os.devnull, os.O_RDWR)
             closed.append(fd)
+    # What is None is stdout to click, and records would meet its messages there.
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w")
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w")
     return closed

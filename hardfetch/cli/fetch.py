@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hardfetch.summary import Summary
 
 _STDOUT = 1
-_READ = 256 << 10  # bytes of input at a time
+_READ = 64 << 10  # bytes of input at a time; the estimate of the total is no finer
 
 
 @click.command()
@@ -108,6 +108,8 @@ class _Command:
         return exits.INTERRUPTED if interrupts.count else exits.OK
 
     def _fetch(self, sources: Sources, fetcher: Fetcher) -> Summary:
+        if not self._names and not self._quiet and console.reads_terminal():
+            console.say("hardfetch: reading URLs from the terminal; Ctrl-D ends them")
         sink: int | str = _STDOUT if self._output == "-" else self._output
         lines = io.BufferedReader(sources, _READ)
         if not self._shows_progress:

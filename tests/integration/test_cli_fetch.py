@@ -290,6 +290,33 @@ class TestOutputsThatFail:
         assert done.returncode == 0, done.stderr
         assert len(records(output.read_bytes())) == 1
 
+    def test_a_message_for_a_closed_stderr_does_not_reach_stdout(self) -> None:
+        command = 'exec "$@" 2>&-'
+        done = subprocess.run(
+            ["/bin/sh", "-c", command, "sh", *HARDFETCH, "fetch", "--timeout", "0"],
+            stdout=subprocess.PIPE,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (2, b"")
+
+    @pytest.mark.parametrize(
+        "arguments", [("--version",), ("doctor",), ("fetch", "-h")]
+    )
+    def test_other_commands_fail_by_the_same_codes(
+        self, arguments: tuple[str, ...]
+    ) -> None:
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [*HARDFETCH, *arguments],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                timeout=LIMIT,
+                check=False,
+            )
+        assert done.returncode == 4
+        assert done.stderr == b"hardfetch: No space left on device\n"
+
 
 class TestSignals:
     def test_the_first_lets_fetches_in_flight_end(
