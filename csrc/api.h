@@ -20,6 +20,19 @@ enum { HF_OUTPUT_LINES = 0, HF_OUTPUT_FRAMES = 1 };
 /* Extension for encrypted ClientHello: hf_config.ech. */
 enum { HF_ECH_GREASE = 0, HF_ECH_DNS = 1, HF_ECH_OFF = 2 };
 
+/* What the hosts that match are spared; times in us, 0 = off. */
+typedef struct hf_host_limits {
+    const char *pattern;      /* glob as of fnmatch(3), lower case */
+    int32_t with_port;        /* 1: over host:port; 0: over the host alone */
+    int32_t max_per_host;     /* in flight; 0 = no limit */
+    double rate;              /* starts per second, evenly spaced; 0 = any */
+    int64_t delay;            /* between two starts, at least */
+    double jitter;            /* up to this share of delay is added at random */
+    int32_t adaptive;         /* 1: find the rate; rate is then its maximum */
+    int32_t breaker_failures; /* in a row until it opens */
+    int64_t breaker_open;     /* how long it stays open before a probe */
+} hf_host_limits;
+
 typedef struct hf_config {
     int32_t loops;           /* loop threads, at least 1 */
     int32_t max_concurrency; /* transfers in flight over all loops */
@@ -65,6 +78,12 @@ typedef struct hf_config {
     const char *const *allow_nets;   /* CIDR let through deny_private, likewise */
     const char *const *sensitive;    /* header names dropped across origins, likewise */
     const char *const *fields;       /* record fields to write, likewise; NULL = all */
+
+    const hf_host_limits *host_limits; /* the first that matches holds */
+    int32_t n_host_limits; /* hosts without a match: max_per_host alone */
+
+    const char *const *body_patterns; /* texts that make an answer one for policy when
+                                         its first 64 KiB hold one; NULL-terminated */
 
     uint64_t retry_types;       /* bit t: outcomes of type HF_T_t go to policy */
     uint8_t retry_statuses[75]; /* bit n of byte n/8: HTTP status n goes to policy */
@@ -119,12 +138,14 @@ typedef struct hf_event {
     int32_t curl_code;
     int32_t attempt;   /* 1 = the first */
     int32_t flags;     /* HF_EV_… */
-    int32_t proxy;     /* number of the proxy in the table, -1 = direct or given */
+    int32_t proxy;     /* number of the exit in the table, -1 = direct or given */
+    int64_t host_requests; /* first attempts to the host so far */
     int64_t elapsed;   /* us of this attempt */
     int64_t since;     /* us since acceptance */
     int64_t left;      /* us until the job's deadline; -1 = none */
     char retry_after[64]; /* header as it came, cut; "" = none */
     char date[64];     /* likewise, for the server's clock */
+    char session[64];  /* cut */
     char host[256];    /* host:port, cut */
 } hf_event;
 
@@ -132,17 +153,43 @@ enum {
     HF_EV_REUSED = 1,     /* the connection had served before */
     HF_EV_SENT = 2,       /* request bytes may have reached the server */
     HF_EV_IDEMPOTENT = 4, /* GET, HEAD, OPTIONS, PUT, DELETE, TRACE */
-    HF_EV_FRESH = 8       /* asked for a fresh connection */
+    HF_EV_FRESH = 8,      /* asked for a fresh connection */
+    HF_EV_PROBE = 16,     /* the one that a closed gate or breaker let through */
+    HF_EV_MATCHED = 32,   /* the body holds one of body_patterns */
+    HF_EV_ALIVE = 64,     /* the host answered another since this one began */
+    HF_EV_NEWS = 128      /* told for information: the record is out, no verdict */
 };
 
 typedef struct hf_verdict {
     uint64_t seq;
     int32_t retry;     /* 1: again after delay; 0: this outcome is final */
     int32_t fresh;     /* 1: on a new connection */
+    int32_t silent;    /* 1: counts as no retry */
+    int32_t exit;      /* number of the exit for the next attempt, -1 = none */
     int64_t delay;     /* us */
     char proxy[512];   /* URL for the next attempt; "" = as before */
     char denied[32];   /* why there is no retry, or "" */
 } hf_verdict;
+
+/* One line of the table of exits (proxies) from which C picks. */
+enum { HF_EXIT_UP = 0, HF_EXIT_BENCHED = 1, HF_EXIT_GONE = 2 };
+typedef struct hf_exit_row {
+    int32_t number;
+    int32_t tier;     /* the lowest with a live exit serves */
+    int32_t state;    /* HF_EXIT_… */
+    int32_t exclusive; /* requests in flight at most, 0 = any */
+    double weight;
+    int64_t until;    /* us from now: benched until then, then one probe */
+    char url[512];    /* with credentials */
+} hf_exit_row;
+
+/* What C has seen of an exit. */
+typedef struct hf_exit_stats {
+    int32_t number;
+    int32_t in_flight;
+    uint64_t started;
+    int64_t latency; /* us, peak EWMA; 0 = not measured */
+} hf_exit_stats;
 
 /* One request as bytes: u32 length of what follows, then items of u8 tag, u32 length,
  * bytes; little endian. Unknown tags are refused. */
@@ -228,6 +275,21 @@ int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout);
 
 /* Answers them. A verdict for a request that has ended meanwhile is passed over. */
 int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n);
+
+/* Lets nothing to host (host:port) start for wait us, then one probe first. */
+int hf_engine_gate(hf_engine *e, const char *host, int64_t wait);
+
+/* Spaces the starts to host by delay us at least, as a robots.txt asks. */
+int hf_engine_host_delay(hf_engine *e, const char *host, int64_t delay);
+
+/* Replaces lines of the table of exits; with the first one every request without a proxy
+ * of its own goes through an exit. A request that finds none waits up to wait_limit us
+ * and then ends as `no_proxy_available`. A session keeps its exit for sticky us. */
+int hf_engine_exits(hf_engine *e, const hf_exit_row *rows, int n, int64_t wait_limit,
+                    int64_t sticky);
+
+/* Fills up to max lines. Returns the count. */
+int hf_engine_exit_stats(hf_engine *e, hf_exit_stats *out, int max);
 
 /* Ends request seq with a record `cancelled`, unless it has its record already. */
 int hf_engine_cancel(hf_engine *e, uint64_t seq);

@@ -47,6 +47,21 @@ static const char *const *keep_list(arena *a, const char *const *list) {
     return copy;
 }
 
+static const hf_host_limits *keep_limits(arena *a, const hf_host_limits *rows,
+                                         int32_t n) {
+    if (n <= 0) {
+        return NULL;
+    }
+    hf_host_limits *copy = carve(a, rows, (size_t)n * sizeof *rows);
+    for (int32_t i = 0; i < n; i++) {
+        const char *pattern = keep_text(a, rows[i].pattern);
+        if (copy != NULL) {
+            copy[i].pattern = pattern;
+        }
+    }
+    return copy;
+}
+
 static void keep_all(arena *a, const hf_config *from, hf_config *to) {
     to->libcurl = keep_text(a, from->libcurl);
     to->cainfo = keep_text(a, from->cainfo);
@@ -62,6 +77,8 @@ static void keep_all(arena *a, const hf_config *from, hf_config *to) {
     to->resolve = keep_list(a, from->resolve);
     to->allow_nets = keep_list(a, from->allow_nets);
     to->sensitive = keep_list(a, from->sensitive);
+    to->host_limits = keep_limits(a, from->host_limits, from->n_host_limits);
+    to->body_patterns = keep_list(a, from->body_patterns);
     to->fields = NULL;
 }
 
@@ -98,6 +115,7 @@ static int check(const hf_config *c, hf_errbuf err) {
         {"output", c->output, HF_OUTPUT_LINES, HF_OUTPUT_FRAMES},
         {"ech", c->ech, HF_ECH_GREASE, HF_ECH_OFF},
         {"body_len", c->body_len, -1, INT32_MAX},
+        {"n_host_limits", c->n_host_limits, 0, 1 << 20},
     };
     for (size_t i = 0; i < sizeof bounds / sizeof bounds[0]; i++) {
         const bound *b = &bounds[i];

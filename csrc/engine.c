@@ -14,6 +14,7 @@ static int init_shared(hf_engine *e, hf_errbuf err) {
     sh->settings = &e->settings;
     sh->output.fd = sh->policy.fd = sh->room.fd = -1;
     sh->paused = e->settings.c.paused != 0;
+    hf_exits_init(&sh->exits);
     int rc = hf_wake_init(&sh->output, err);
     if (rc == 0) {
         rc = hf_wake_init(&sh->policy, err);
@@ -73,6 +74,9 @@ static void free_engine(hf_engine *e) {
     free(e->batches);
     free(e->skip);
     free_wakes(&e->shared);
+    if (e->shared.settings != NULL) {
+        hf_exits_free(&e->shared.exits);
+    }
     hf_settings_free(&e->settings);
     pthread_mutex_destroy(&e->submit);
     free(e);
@@ -197,13 +201,13 @@ typedef struct batch {
 } batch;
 
 static void admit(hf_engine *e, hf_request *r, batch *b) {
-    uint32_t hash = hf_request_invalid(r)
-                        ? (uint32_t)e->next_seq
-                        : hf_host_hash(r->url.hostport, r->url.hostport_len);
+    uint32_t shard =
+        hf_request_invalid(r)
+            ? (uint32_t)(e->next_seq % (uint64_t)e->shared.n_shards)
+            : hf_shard_of(&e->shared, r->url.hostport, r->url.hostport_len);
     r->seq = e->next_seq++;
     r->accepted = b->now;
-    /* The low bits choose the bucket within a shard. */
-    hf_requests_append(&e->batches[(hash >> 16) % (uint32_t)e->shared.n_shards], r);
+    hf_requests_append(&e->batches[shard], r);
     b->n++;
     b->charge += r->charge;
 }
@@ -464,6 +468,42 @@ int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n) {
         rc = hf_shard_post_verdicts(&e->shards[i], verdicts, n);
     }
     return rc;
+}
+
+static int send_order(hf_engine *e, int kind, const char *host, int64_t value) {
+    hf_order o = {.kind = kind, .value = value > 0 ? value : 0};
+    size_t n = strlen(host);
+    if (n >= sizeof o.host) {
+        return HF_EINVAL;
+    }
+    memcpy(o.host, host, n);
+    int rc = usable(e, (hf_errbuf){NULL, 0});
+    uint32_t shard = hf_shard_of(&e->shared, host, n);
+    return rc == 0 ? hf_shard_post_order(&e->shards[shard], &o) : rc;
+}
+
+int hf_engine_gate(hf_engine *e, const char *host, int64_t wait) {
+    return send_order(e, HF_ORDER_GATE, host, wait);
+}
+
+int hf_engine_host_delay(hf_engine *e, const char *host, int64_t delay) {
+    return send_order(e, HF_ORDER_DELAY, host, delay);
+}
+
+int hf_engine_exits(hf_engine *e, const hf_exit_row *rows, int n, int64_t wait_limit,
+                    int64_t sticky) {
+    if (forked(e)) {
+        return HF_EFORK;
+    }
+    int rc = hf_exits_update(&e->shared.exits, rows, n, wait_limit, sticky, hf_now());
+    for (int32_t i = 0; i < e->shared.n_shards; i++) {
+        hf_wake_kick(&e->shards[i].wake);
+    }
+    return rc;
+}
+
+int hf_engine_exit_stats(hf_engine *e, hf_exit_stats *out, int max) {
+    return forked(e) ? HF_EFORK : hf_exits_stats(&e->shared.exits, out, max);
 }
 
 /* --- control -----------------------------------------------------------------------

@@ -291,6 +291,10 @@ static hf_request *request_of(hf_due *d) {
     return (hf_request *)(void *)((char *)d - offsetof(hf_request, due));
 }
 
+static hf_host *host_of(hf_due *d) {
+    return (hf_host *)(void *)((char *)d - offsetof(hf_host, due));
+}
+
 static hf_identity *identity_of(hf_due *d) {
     return (hf_identity *)(void *)((char *)d - offsetof(hf_identity, timer));
 }
@@ -302,7 +306,11 @@ static void run_due(hf_loop *l) {
         if (d == NULL) {
             return;
         }
-        request_due(l, request_of(d));
+        if (d->kind == HF_KIND_HOST) {
+            hf_schedule_due(&l->shard->schedule, host_of(d));
+        } else {
+            request_due(l, request_of(d));
+        }
         if (i % 16 == 15) {
             l->now = hf_now();
         }
@@ -405,6 +413,9 @@ static int64_t next_time(const hf_loop *l) {
     int64_t at = hf_heap_next(&l->shard->heap);
     int64_t timer = hf_heap_next(&l->timers);
     at = timer < at ? timer : at;
+    if (l->shard->exits_at > 0 && l->shard->exits_at < at) {
+        at = l->shard->exits_at;
+    }
     return l->shard->running.n > 0 && l->shard->stop_at < at ? l->shard->stop_at : at;
 }
 
@@ -440,7 +451,7 @@ static bool inbox_waits(hf_shard *s) {
     hf_inbox *in = &s->inbox;
     pthread_mutex_lock(&in->lock);
     bool waits = in->submitted.first != NULL || in->n_verdicts > 0 ||
-                 in->n_cancels > 0 || in->stop_at < s->stop_at;
+                 in->n_orders > 0 || in->n_cancels > 0 || in->stop_at < s->stop_at;
     pthread_mutex_unlock(&in->lock);
     return waits;
 }

@@ -15,6 +15,7 @@ static hf_request *alloc_request(size_t headers, size_t bytes) {
         r->due = hf_due_make(0);
         r->hard = hf_due_make(0);
         r->job_due = HF_NEVER;
+        r->exit = -1;
         r->headers = (hf_slice *)(void *)(r + 1);
         r->attempts = &r->first;
         r->charge = sizeof *r + table + bytes;

@@ -14,6 +14,7 @@
 #include "config.h"
 #include "deadline.h"
 #include "outcome.h"
+#include "pace.h"
 #include "url.h"
 
 typedef struct hf_slice {
@@ -58,14 +59,20 @@ typedef struct hf_request {
     int64_t job_due;       /* us, HF_NEVER = off */
     int64_t wait;          /* us of back-off before the running attempt */
     hf_limits limits;
+    hf_grant grant;       /* how its host let it start */
     hf_url url;           /* text NULL when invalid */
     hf_outcome outcome;   /* of the last attempt, or why it is invalid */
     hf_attempt *attempts; /* &first, or an owned array of more */
     hf_attempt first;     /* most requests need no more than this */
     int32_t n_attempts;
-    char denied[32];   /* what denied a retry, or "" */
-    char *next_proxy;  /* policy's choice for the next attempt; owned */
-    char *proxy_shown; /* of the last attempt, no credentials; owned */
+    char denied[32];        /* what denied a retry, or "" */
+    char *next_proxy;       /* policy's choice for the next attempt; owned */
+    char *proxy_shown;      /* of the last attempt, no credentials; owned */
+    int32_t exit;           /* number in the table of exits, -1 = none */
+    bool exit_probe;        /* the exit was tried with this one */
+    bool host_alive;        /* its host answered another meanwhile */
+    uint64_t host_requests; /* first attempts to its host, when it ended */
+    bool matched;           /* the body holds a pattern that policy asks for */
     bool fresh;
     bool cancelled;
     bool leaked;    /* libcurl may hold its body for ever: not freed */

@@ -1,10 +1,13 @@
 #include "schedule.h"
 
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Idle hosts kept, so that a host that comes back needs no allocation. */
 #define IDLE_HOSTS 1024
+/* Idle hosts looked at for one that may go; the others are moved behind. */
+#define EVICTION_LOOKS 4
 #define FIRST_BUCKETS 256
 
 uint32_t hf_host_hash(const char *key, size_t n) {
@@ -40,9 +43,11 @@ static void list_remove(hf_host_list *l, hf_host *h) {
     h->ready_next = h->ready_prev = NULL;
 }
 
-int hf_schedule_init(hf_schedule *s, int32_t max_per_host) {
+int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap) {
     memset(s, 0, sizeof *s);
-    s->max_per_host = max_per_host;
+    s->config = config;
+    s->heap = heap;
+    s->random = (uint64_t)(uintptr_t)s | 1;
     s->n_buckets = FIRST_BUCKETS;
     s->buckets = calloc(s->n_buckets, sizeof(hf_host *));
     return s->buckets != NULL ? 0 : HF_ENOMEM;
@@ -89,14 +94,47 @@ static hf_host *find(hf_schedule *s, const char *key, uint32_t n, uint32_t hash)
     return h;
 }
 
+/* Does the row's pattern match the key, host:port in lower case? */
+static bool row_matches(const hf_host_limits *row, const hf_host *h) {
+    char host[256];
+    size_t n = h->key_len;
+    if (!row->with_port) {
+        while (n > 0 && h->key[n - 1] != ':') {
+            n--;
+        }
+        n = n > 0 ? n - 1 : 0;
+    }
+    if (n >= sizeof host) {
+        return false;
+    }
+    memcpy(host, h->key, n);
+    host[n] = '\0';
+    return fnmatch(row->pattern, host, 0) == 0;
+}
+
+static void set_limits(const hf_config *c, hf_host *h) {
+    const hf_host_limits *found = NULL;
+    for (int32_t i = 0; i < c->n_host_limits && found == NULL; i++) {
+        if (row_matches(&c->host_limits[i], h)) {
+            found = &c->host_limits[i];
+        }
+    }
+    hf_pace_init(&h->pace, found);
+    h->max_in_flight = found != NULL ? found->max_per_host : c->max_per_host;
+}
+
+static void leave_idle(hf_schedule *s, hf_host *h) {
+    if (h->idle) {
+        list_remove(&s->idle, h);
+        s->n_idle--;
+        h->idle = false;
+    }
+}
+
 static hf_host *find_or_add(hf_schedule *s, const char *key, uint32_t n) {
     uint32_t hash = hf_host_hash(key, n);
     hf_host *h = find(s, key, n, hash);
     if (h != NULL) {
-        if (h->queued == 0 && h->in_flight == 0) {
-            list_remove(&s->idle, h);
-            s->n_idle--;
-        }
         return h;
     }
     h = calloc(1, sizeof *h + n + 1);
@@ -106,6 +144,8 @@ static hf_host *find_or_add(hf_schedule *s, const char *key, uint32_t n) {
     memcpy(h->key, key, n);
     h->key_len = n;
     h->hash = hash;
+    h->due = hf_due_make(HF_KIND_HOST);
+    set_limits(s->config, h);
     if (s->n_hosts >= s->n_buckets) {
         grow(s);
     }
@@ -122,29 +162,44 @@ static void drop_host(hf_schedule *s, hf_host *h) {
     }
     *at = h->same;
     s->n_hosts--;
+    hf_heap_remove(s->heap, &h->due);
     free(h);
 }
 
+/* Drops hosts over the maximum whose pace holds nothing; looks at a few, so that no
+ * call is long. */
+static void evict(hf_schedule *s, int64_t now) {
+    for (int i = 0; i < EVICTION_LOOKS && s->n_idle > IDLE_HOSTS; i++) {
+        hf_host *oldest = s->idle.first;
+        list_remove(&s->idle, oldest);
+        if (hf_pace_idle(&oldest->pace, now)) {
+            s->n_idle--;
+            drop_host(s, oldest);
+        } else {
+            list_append(&s->idle, oldest);
+        }
+    }
+}
+
 /* Puts the host into the list where its state wants it. */
-static void settle(hf_schedule *s, hf_host *h) {
-    bool may =
-        h->queued > 0 && (s->max_per_host == 0 || h->in_flight < s->max_per_host);
+static void settle(hf_schedule *s, hf_host *h, int64_t now) {
+    bool may = h->queued > 0 && !h->waiting &&
+               (h->max_in_flight == 0 || h->in_flight < h->max_in_flight);
+    bool idle = h->queued == 0 && h->in_flight == 0;
+    if (!idle) {
+        leave_idle(s, h);
+    }
     if (may && !h->ready) {
         list_append(&s->ready, h);
     } else if (!may && h->ready) {
         list_remove(&s->ready, h);
     }
     h->ready = may;
-    if (h->queued > 0 || h->in_flight > 0) {
-        return;
-    }
-    list_append(&s->idle, h);
-    s->n_idle++;
-    if (s->n_idle > IDLE_HOSTS) {
-        hf_host *oldest = s->idle.first;
-        list_remove(&s->idle, oldest);
-        s->n_idle--;
-        drop_host(s, oldest);
+    if (idle && !h->idle) {
+        h->idle = true;
+        list_append(&s->idle, h);
+        s->n_idle++;
+        evict(s, now);
     }
 }
 
@@ -179,7 +234,7 @@ static void dequeue(hf_host *h, hf_request *r) {
     h->queued--;
 }
 
-int hf_schedule_push(hf_schedule *s, hf_request *r, bool again) {
+int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now) {
     hf_host *h = find_or_add(s, r->url.hostport, r->url.hostport_len);
     if (h == NULL) {
         return HF_ENOMEM;
@@ -188,46 +243,102 @@ int hf_schedule_push(hf_schedule *s, hf_request *r, bool again) {
     r->state = HF_R_QUEUED;
     enqueue(h, r, again);
     s->queued++;
-    settle(s, h);
+    settle(s, h, now);
     return 0;
 }
 
-hf_request *hf_schedule_pop(hf_schedule *s) {
-    hf_host *h = s->ready.first;
-    if (h == NULL) {
-        return NULL;
-    }
+static uint64_t next_random(hf_schedule *s) {
+    s->random ^= s->random << 13;
+    s->random ^= s->random >> 7;
+    s->random ^= s->random << 17;
+    return s->random;
+}
+
+static void wait_until(hf_schedule *s, hf_host *h, int64_t until, int64_t now) {
+    h->waiting = true;
+    hf_heap_set(s->heap, &h->due, until);
+    settle(s, h, now);
+}
+
+static hf_request *take(hf_schedule *s, hf_host *h) {
     hf_request *r = h->first;
     dequeue(h, r);
-    h->in_flight++;
     s->queued--;
     /* To the end of the line, so that the hosts take turns. */
     list_remove(&s->ready, h);
     h->ready = false;
-    settle(s, h);
     return r;
 }
 
-void hf_schedule_unpop(hf_schedule *s, hf_request *r) {
+hf_request *hf_schedule_pop(hf_schedule *s, int64_t now, bool *refused) {
+    hf_host *h;
+    *refused = false;
+    while ((h = s->ready.first) != NULL) {
+        int64_t until;
+        int answer = hf_pace_ask(&h->pace, now, &until);
+        if (answer == HF_PACE_WAIT) {
+            wait_until(s, h, until, now);
+            continue;
+        }
+        hf_request *r = take(s, h);
+        *refused = answer == HF_PACE_REFUSE;
+        if (*refused) {
+            r->host = NULL;
+        } else {
+            h->in_flight++;
+            r->grant = hf_pace_start(&h->pace, r->n_attempts == 0, next_random(s), now);
+        }
+        settle(s, h, now);
+        return r;
+    }
+    return NULL;
+}
+
+void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now) {
     hf_host *h = r->host;
     h->in_flight--;
     r->state = HF_R_QUEUED;
+    /* The probe, if it was one, has not been sent. */
+    h->pace.probing &= !r->grant.probe;
     enqueue(h, r, true);
     s->queued++;
-    settle(s, h);
+    settle(s, h, now);
 }
 
-void hf_schedule_remove(hf_schedule *s, hf_request *r) {
+void hf_schedule_remove(hf_schedule *s, hf_request *r, int64_t now) {
     dequeue(r->host, r);
     s->queued--;
-    settle(s, r->host);
+    settle(s, r->host, now);
     r->host = NULL;
 }
 
-void hf_schedule_landed(hf_schedule *s, hf_request *r) {
-    r->host->in_flight--;
-    settle(s, r->host);
+void hf_schedule_landed(hf_schedule *s, hf_request *r, const hf_pace_end *end,
+                        int64_t now) {
+    hf_host *h = r->host;
+    h->in_flight--;
+    hf_pace_finish(&h->pace, r->grant, end, now);
+    h->waiting = false;
+    settle(s, h, now);
     r->host = NULL;
+}
+
+void hf_schedule_due(hf_schedule *s, hf_host *h) {
+    h->waiting = false;
+    settle(s, h, h->due.at);
+}
+
+hf_host *hf_schedule_host(hf_schedule *s, const char *key, uint32_t n, int64_t now) {
+    hf_host *h = find_or_add(s, key, n);
+    if (h != NULL) {
+        settle(s, h, now);
+    }
+    return h;
+}
+
+void hf_schedule_touch(hf_schedule *s, hf_host *h) {
+    h->waiting = false;
+    hf_heap_remove(s->heap, &h->due);
+    settle(s, h, INT64_MIN);
 }
 
 hf_request *hf_schedule_any(hf_schedule *s) {

@@ -8,6 +8,7 @@
 #ifndef HF_SCHEDULE_H
 #define HF_SCHEDULE_H
 
+#include "pace.h"
 #include "request.h"
 
 typedef struct hf_host {
@@ -16,9 +17,14 @@ typedef struct hf_host {
     struct hf_host *ready_prev;
     hf_request *first; /* queue */
     hf_request *last;
+    hf_due due; /* when to ask its pace again, in the shard's heap */
+    hf_pace pace;
+    int32_t max_in_flight; /* 0 = no limit */
     int32_t queued;
     int32_t in_flight;
-    bool ready; /* in the ready list */
+    bool ready;   /* in the ready list */
+    bool idle;    /* in the idle list */
+    bool waiting; /* its pace said so: until due, or an end of one in flight */
     uint32_t hash;
     uint32_t key_len;
     char key[]; /* host:port */
@@ -35,33 +41,49 @@ typedef struct hf_schedule {
     uint32_t n_hosts;
     uint32_t n_idle; /* hosts without queue and flight, kept for their return */
     hf_host_list ready;
-    hf_host_list idle;    /* oldest first */
-    int32_t max_per_host; /* in flight; 0 = no limit */
-    uint64_t queued;      /* requests in all queues */
+    hf_host_list idle;       /* oldest first */
+    const hf_config *config; /* limits */
+    hf_heap *heap;           /* the shard's; hosts wait in it with kind HF_KIND_HOST */
+    uint64_t random;         /* state of a xorshift64 generator: jitter */
+    uint64_t queued;         /* requests in all queues */
 } hf_schedule;
 
-/* Returns 0 or HF_ENOMEM. */
-int hf_schedule_init(hf_schedule *s, int32_t max_per_host);
+/* Kinds of nodes in the shard's heap. */
+enum { HF_KIND_REQUEST, HF_KIND_HOST };
+
+/* config and heap stay the caller's and must outlive s. Returns 0 or HF_ENOMEM. */
+int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap);
 
 /* Frees the hosts. Requests still queued stay their owner's. */
 void hf_schedule_free(hf_schedule *s);
 
 /* Appends r to its host's queue; at its head with again, for a retry.
  * Returns 0 or HF_ENOMEM. */
-int hf_schedule_push(hf_schedule *s, hf_request *r, bool again);
+int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now);
 
 /* Takes the next request that may start; its host has one more in flight then.
- * Returns NULL when none may. */
-hf_request *hf_schedule_pop(hf_schedule *s);
+ * With *refused its host's breaker is open: it is out of the backlog and must end as
+ * `host_unavailable`. Returns NULL when none may start. */
+hf_request *hf_schedule_pop(hf_schedule *s, int64_t now, bool *refused);
 
 /* Puts back what hf_schedule_pop gave, as if it had not been taken. */
-void hf_schedule_unpop(hf_schedule *s, hf_request *r);
+void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now);
 
 /* Takes a queued request out. */
-void hf_schedule_remove(hf_schedule *s, hf_request *r);
+void hf_schedule_remove(hf_schedule *s, hf_request *r, int64_t now);
 
-/* Ends the flight of r: its host may start another. */
-void hf_schedule_landed(hf_schedule *s, hf_request *r);
+/* Ends the flight of r, which came to `end`: its host may start another. */
+void hf_schedule_landed(hf_schedule *s, hf_request *r, const hf_pace_end *end,
+                        int64_t now);
+
+/* The time that a host waited for has come. */
+void hf_schedule_due(hf_schedule *s, hf_host *h);
+
+/* The host by its key, made when it is not there; NULL without memory. */
+hf_host *hf_schedule_host(hf_schedule *s, const char *key, uint32_t n, int64_t now);
+
+/* The pace of a host was changed from outside: let it be asked again. */
+void hf_schedule_touch(hf_schedule *s, hf_host *h);
 
 /* Any queued request, or NULL: for emptying the backlog. */
 hf_request *hf_schedule_any(hf_schedule *s);

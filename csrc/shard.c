@@ -11,6 +11,12 @@
 #define KEEP_BYTES 65536
 /* Outcomes that may wait for policy; past that, admission stops. */
 #define EVENT_SLOTS 1024
+/* us between two looks for an exit while none is free. */
+#define EXIT_LOOK 50000
+/* us that a refusal closes a gate for until policy has said how long. */
+#define GATE_FIRST 500000
+/* Bytes of a body that are searched for policy's patterns. */
+#define MATCH_BYTES 65536
 
 /* --- lists -------------------------------------------------------------------------
  */
@@ -109,7 +115,7 @@ static int init_parts(hf_shard *s, hf_errbuf err) {
     hf_shared *sh = s->shared;
     s->n_by_seq = 1024;
     s->by_seq = calloc(s->n_by_seq, sizeof(hf_request *));
-    if (s->by_seq == NULL || hf_schedule_init(&s->schedule, c->max_per_host) != 0 ||
+    if (s->by_seq == NULL || hf_schedule_init(&s->schedule, c, &s->heap) != 0 ||
         hf_encoder_init(&s->encoder, s->settings) != 0) {
         return hf_fail(err, HF_ENOMEM, "no memory for a shard");
     }
@@ -172,6 +178,7 @@ void hf_shard_free(hf_shard *s) {
     }
     free(s->inbox.verdicts);
     free(s->inbox.cancels);
+    free(s->inbox.orders);
     hf_heap_free(&s->heap);
     hf_heap_free(&s->hards);
     hf_schedule_free(&s->schedule);
@@ -251,6 +258,19 @@ int hf_shard_post_cancel(hf_shard *s, uint64_t seq) {
         reserve((void **)&in->cancels, &in->cap_cancels, in->n_cancels + 1, sizeof seq);
     if (rc == 0) {
         in->cancels[in->n_cancels++] = seq;
+    }
+    pthread_mutex_unlock(&in->lock);
+    hf_wake_notify(&s->wake);
+    return rc;
+}
+
+int hf_shard_post_order(hf_shard *s, const hf_order *order) {
+    hf_inbox *in = &s->inbox;
+    pthread_mutex_lock(&in->lock);
+    int rc =
+        reserve((void **)&in->orders, &in->cap_orders, in->n_orders + 1, sizeof *order);
+    if (rc == 0) {
+        in->orders[in->n_orders++] = *order;
     }
     pthread_mutex_unlock(&in->lock);
     hf_wake_notify(&s->wake);
@@ -401,7 +421,7 @@ static void file_request(hf_shard *s, hf_request *r, int64_t now) {
         r->job_due = r->accepted + r->limits.job;
         hf_heap_set(&s->heap, &r->due, r->job_due);
     }
-    if (hf_schedule_push(&s->schedule, r, false) != 0) {
+    if (hf_schedule_push(&s->schedule, r, false, now) != 0) {
         hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
         hf_shard_report(s, r, now);
     }
@@ -457,16 +477,90 @@ static bool may_admit(const hf_shard *s) {
            hf_load(&s->shared->paused, HF_ACQUIRE) == 0;
 }
 
+/* The next request whose host lets it start; those that it refuses get their record. */
+static hf_request *pop(hf_shard *s, int64_t now) {
+    bool refused;
+    hf_request *r;
+    while ((r = hf_schedule_pop(&s->schedule, now, &refused)) != NULL && refused) {
+        hf_outcome_set(&r->outcome, HF_T_HOST_UNAVAILABLE, HF_P_QUEUE, HF_O_LOCAL,
+                       NULL);
+        hf_shard_report(s, r, now);
+        if (s->parked.first != NULL) {
+            return NULL;
+        }
+    }
+    return r;
+}
+
+/* No exit is free: wait for one, or, after the limit, let the request end. */
+static bool lack_exit(hf_shard *s, hf_request *r, int64_t until, int64_t now) {
+    hf_exits *x = &s->shared->exits;
+    if (s->no_exit_since == 0) {
+        s->no_exit_since = now;
+    }
+    int64_t give_up = s->no_exit_since + x->wait_limit;
+    if (now >= give_up) {
+        hf_outcome_set(&r->outcome, HF_T_NO_PROXY_AVAILABLE, HF_P_QUEUE, HF_O_LOCAL,
+                       NULL);
+        hf_pace_end none = {.type = r->outcome.type, .origin = HF_O_LOCAL};
+        hf_schedule_landed(&s->schedule, r, &none, now);
+        hf_shard_report(s, r, now);
+        return false;
+    }
+    hf_schedule_unpop(&s->schedule, r, now);
+    /* An exclusive exit may come free without notice: look again soon. */
+    s->exits_at = now + EXIT_LOOK;
+    s->exits_at = until < s->exits_at ? until : s->exits_at;
+    s->exits_at = give_up < s->exits_at ? give_up : s->exits_at;
+    return false;
+}
+
+/* Gives the request its exit, unless it has a proxy of its own or needs none. Returns
+ * false when there is none now; the request is then dealt with. */
+static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
+    hf_exits *x = &s->shared->exits;
+    hf_pick pick;
+    if (r->proxy.p != NULL || !hf_exits_active(x)) {
+        return true;
+    }
+    if (r->next_proxy != NULL && r->exit >= 0) {
+        hf_exits_start(x, r->exit);
+        return true;
+    }
+    if (hf_exits_pick(x, r->session.p, r->session.n, now, &pick) != 0) {
+        return lack_exit(s, r, pick.until, now);
+    }
+    s->no_exit_since = s->exits_at = 0;
+    free(r->next_proxy);
+    r->next_proxy = strdup(pick.url);
+    r->exit = pick.number;
+    r->exit_probe = pick.probe;
+    if (r->next_proxy == NULL) {
+        hf_exits_end(x, pick.number, false, 0, now);
+        r->exit = -1;
+        return lack_exit(s, r, now, now);
+    }
+    return true;
+}
+
 hf_request *hf_shard_next(hf_shard *s, int64_t now) {
-    if (s->schedule.ready.first == NULL || !may_admit(s) || !take_slot(s)) {
+    if (s->schedule.ready.first == NULL || !may_admit(s) || now < s->exits_at ||
+        !take_slot(s)) {
         return NULL;
     }
-    hf_request *r = hf_schedule_pop(&s->schedule);
+    hf_request *r = pop(s, now);
+    while (r != NULL && !find_exit(s, r, now)) {
+        r = s->exits_at > now ? NULL : pop(s, now);
+    }
+    if (r == NULL) {
+        give_slot(s);
+        return NULL;
+    }
     if (r->response == NULL) {
         r->response = take_response(s);
     }
     if (r->response == NULL) {
-        hf_schedule_unpop(&s->schedule, r);
+        hf_schedule_unpop(&s->schedule, r, now);
         give_slot(s);
         return NULL;
     }
@@ -494,6 +588,9 @@ static bool policy_wants(const hf_shard *s, const hf_request *r) {
     if (type != HF_T_NONE) {
         return (c->retry_types >> type & 1) != 0;
     }
+    if (r->matched) {
+        return true;
+    }
     return status >= 0 && status < 600 &&
            (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
 }
@@ -515,7 +612,16 @@ static void fill_event(const hf_request *r, const char *host, int64_t now,
     ev->since = now - r->accepted;
     ev->left = r->job_due == HF_NEVER ? -1 : r->job_due - now;
     ev->flags = (resp != NULL && resp->reused ? HF_EV_REUSED : 0) |
-                (o->phase >= HF_P_SEND ? HF_EV_SENT : 0) | (r->fresh ? HF_EV_FRESH : 0);
+                (o->phase >= HF_P_SEND || o->type == HF_T_NONE ? HF_EV_SENT : 0) |
+                (r->fresh ? HF_EV_FRESH : 0) | (r->grant.probe ? HF_EV_PROBE : 0) |
+                (r->matched ? HF_EV_MATCHED : 0) | (r->host_alive ? HF_EV_ALIVE : 0);
+    ev->proxy = r->exit;
+    ev->host_requests = (int64_t)r->host_requests;
+    size_t ns =
+        r->session.n < sizeof ev->session - 1 ? r->session.n : sizeof ev->session - 1;
+    if (ns > 0) {
+        memcpy(ev->session, r->session.p, ns);
+    }
     size_t n = strlen(host);
     n = n < sizeof ev->host - 1 ? n : sizeof ev->host - 1;
     memcpy(ev->host, host, n);
@@ -541,9 +647,10 @@ static size_t copy_range(const hf_response *resp, hf_range at, char *out, size_t
     return n;
 }
 
-static bool ask_policy(hf_shard *s, hf_request *r, int64_t now) {
+static bool ask_policy(hf_shard *s, hf_request *r, int flags, int64_t now) {
     hf_event ev;
     fill_event(r, r->url.hostport, now, &ev);
+    ev.flags |= flags;
     if (idempotent(hf_request_method(s->settings, r))) {
         ev.flags |= HF_EV_IDEMPOTENT;
     }
@@ -558,42 +665,85 @@ static bool ask_policy(hf_shard *s, hf_request *r, int64_t now) {
 static void judge(hf_shard *s, hf_request *r, int64_t now) {
     r->state = HF_R_JUDGED;
     hf_heap_set(&s->heap, &r->due, r->job_due);
-    if (s->unjudged.first != NULL || !ask_policy(s, r, now)) {
+    if (s->unjudged.first != NULL || !ask_policy(s, r, 0, now)) {
         hf_requests_append(&s->unjudged, r);
     }
     hf_stat_add(&s->counts.policy, 1);
 }
 
 static void ask_the_rest(hf_shard *s, int64_t now) {
-    while (s->unjudged.first != NULL && ask_policy(s, s->unjudged.first, now)) {
+    while (s->unjudged.first != NULL && ask_policy(s, s->unjudged.first, 0, now)) {
         hf_requests_take(&s->unjudged);
     }
 }
 
+/* Whether policy closes gates for this status: it asks to see it then. */
+static bool is_gate(const hf_shard *s, int status) {
+    const hf_config *c = &s->settings->c;
+    return (status == 429 || status == 503) &&
+           (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
+}
+
 /* Ends the flight: host and engine may start another. */
-static void land(hf_shard *s, hf_request *r) {
+static void land(hf_shard *s, hf_request *r, int64_t now) {
+    hf_pace_end end = {.type = r->outcome.type,
+                       .origin = r->outcome.origin,
+                       .status = r->response != NULL ? r->response->status : 0,
+                       .elapsed = now - r->attempt_start,
+                       .via_proxy = r->proxy_shown != NULL};
     hf_requests_remove(&s->running, r);
     hf_heap_remove(&s->heap, &r->due);
     hf_heap_remove(&s->hards, &r->hard);
-    hf_schedule_landed(&s->schedule, r);
+    if (r->exit >= 0) {
+        hf_exits_end(&s->shared->exits, r->exit, end.type == HF_T_NONE, end.elapsed,
+                     now);
+    }
+    r->host_alive = r->host->pace.last_ok > r->attempt_start;
+    r->host_requests = r->host->pace.requests;
+    if (end.type == HF_T_NONE && is_gate(s, end.status)) {
+        hf_pace_close_gate(&r->host->pace, now + GATE_FIRST, now);
+    }
+    hf_schedule_landed(&s->schedule, r, &end, now);
     give_slot(s);
     r->transfer = NULL;
 }
 
 void hf_shard_abort(hf_shard *s, hf_request *r, int64_t now) {
-    land(s, r);
+    hf_outcome_set(&r->outcome, HF_T_SHUTDOWN, HF_P_QUEUE, HF_O_LOCAL, NULL);
+    land(s, r, now);
     drop(s, r, now);
 }
 
+/* Whether the answer's body holds one of the texts that policy asks for. */
+static bool matches(const hf_shard *s, const hf_request *r) {
+    const hf_response *resp = r->response;
+    const char *const *p = s->settings->c.body_patterns;
+    if (p == NULL || resp == NULL || r->outcome.type != HF_T_NONE) {
+        return false;
+    }
+    size_t n = resp->body.len < MATCH_BYTES ? resp->body.len : MATCH_BYTES;
+    for (; *p != NULL; p++) {
+        if (n > 0 && memmem(resp->body.data, n, *p, strlen(*p)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
-    land(s, r);
+    land(s, r, now);
     int status = r->response != NULL ? r->response->status : 0;
     hf_request_note_attempt(r, status, now - r->attempt_start, r->proxy_shown);
+    r->matched = matches(s, r);
     if (r->n_attempts > 0 && policy_wants(s, r)) {
         judge(s, r, now);
-    } else {
-        hf_shard_report(s, r, now);
+        return;
     }
+    if (r->exit >= 0 && (r->exit_probe || r->n_attempts > 1)) {
+        /* Good news heals an exit; when there is no room for it, the next will do. */
+        ask_policy(s, r, HF_EV_NEWS, now);
+    }
+    hf_shard_report(s, r, now);
 }
 
 void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now) {
@@ -604,9 +754,9 @@ void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now) {
         r->transfer->resp = NULL;
         r->leaked = r->body.p != NULL; /* libcurl points to it */
     }
-    land(s, r);
     hf_outcome_set(&r->outcome, HF_T_ENGINE_STALLED,
                    head_done ? HF_P_BODY : HF_P_CONNECT, HF_O_LOCAL, NULL);
+    land(s, r, now);
     r->outcome.truncated = head_done ? HF_TRUNC_TIME : HF_TRUNC_NONE;
     r->outcome.overrun = now - (r->attempt_start + r->limits.hard);
     if (r->outcome.overrun < 0) {
@@ -634,6 +784,8 @@ static void start_backoff(hf_shard *s, hf_request *r, const hf_verdict *v,
                           int64_t now) {
     free(r->next_proxy);
     r->next_proxy = v->proxy[0] != '\0' ? strdup(v->proxy) : NULL;
+    r->exit = r->next_proxy != NULL ? v->exit : -1;
+    r->exit_probe = false;
     r->fresh |= v->fresh != 0;
     r->wait = v->delay > 0 ? v->delay : 0;
     r->state = HF_R_BACKOFF;
@@ -661,7 +813,7 @@ void hf_shard_due(hf_shard *s, hf_request *r, int64_t now) {
     if (now >= r->job_due) {
         int64_t overrun = now - r->job_due;
         if (r->state == HF_R_QUEUED) {
-            hf_schedule_remove(&s->schedule, r);
+            hf_schedule_remove(&s->schedule, r, now);
         } else {
             leave_policy(s, r);
         }
@@ -675,16 +827,16 @@ void hf_shard_due(hf_shard *s, hf_request *r, int64_t now) {
     hf_stat_add(&s->counts.policy, (uint64_t)-1);
     hf_heap_set(&s->heap, &r->due, r->job_due);
     hf_response_reset(r->response, KEEP_BYTES);
-    if (hf_schedule_push(&s->schedule, r, true) != 0) {
+    if (hf_schedule_push(&s->schedule, r, true, now) != 0) {
         hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
         hf_shard_report(s, r, now);
     }
 }
 
 /* Takes a request that does not run out of where it waits. */
-static void pull(hf_shard *s, hf_request *r) {
+static void pull(hf_shard *s, hf_request *r, int64_t now) {
     if (r->state == HF_R_QUEUED) {
-        hf_schedule_remove(&s->schedule, r);
+        hf_schedule_remove(&s->schedule, r, now);
     } else {
         leave_policy(s, r);
     }
@@ -699,7 +851,7 @@ static bool cancel(hf_shard *s, uint64_t seq, int64_t now) {
     if (r->state == HF_R_RUNNING) {
         return true;
     }
-    pull(s, r);
+    pull(s, r, now);
     hf_outcome_set(&r->outcome, HF_T_CANCELLED, HF_P_QUEUE, HF_O_LOCAL, NULL);
     hf_shard_report(s, r, now);
     return false;
@@ -709,7 +861,7 @@ static bool cancel(hf_shard *s, uint64_t seq, int64_t now) {
 static void stop_waiting(hf_shard *s, int64_t now) {
     hf_request *r;
     while ((r = hf_schedule_any(&s->schedule)) != NULL) {
-        hf_schedule_remove(&s->schedule, r);
+        hf_schedule_remove(&s->schedule, r, now);
         drop(s, r, now);
     }
     for (uint32_t i = 0; i < s->n_by_seq; i++) {
@@ -732,18 +884,37 @@ static bool drain_cancels(hf_shard *s, const uint64_t *seqs, int32_t n, int64_t 
     return running;
 }
 
+static void obey(hf_shard *s, const hf_order *o, int64_t now) {
+    uint32_t n = (uint32_t)strnlen(o->host, sizeof o->host);
+    hf_host *h = hf_schedule_host(&s->schedule, o->host, n, now);
+    if (h == NULL) {
+        return;
+    }
+    if (o->kind == HF_ORDER_GATE) {
+        hf_pace_close_gate(&h->pace, now + o->value, now);
+    } else {
+        h->pace.host_delay = o->value;
+    }
+    hf_schedule_touch(&s->schedule, h);
+}
+
 bool hf_shard_take_inbox(hf_shard *s, int64_t now) {
     hf_inbox *in = &s->inbox;
     pthread_mutex_lock(&in->lock);
     hf_requests submitted = in->submitted;
     hf_verdict *verdicts = in->verdicts;
     uint64_t *cancels = in->cancels;
+    hf_order *orders = in->orders;
+    int32_t n_orders = in->n_orders;
     int32_t n_verdicts = in->n_verdicts;
     int32_t n_cancels = in->n_cancels;
     s->stop_at = in->stop_at;
+    s->exits_at = 0; /* the table may have changed */
     in->submitted = (hf_requests){NULL, NULL, 0};
     in->verdicts = NULL;
     in->cancels = NULL;
+    in->orders = NULL;
+    in->n_orders = in->cap_orders = 0;
     in->n_verdicts = in->cap_verdicts = in->n_cancels = in->cap_cancels = 0;
     pthread_mutex_unlock(&in->lock);
     hf_request *r;
@@ -753,7 +924,11 @@ bool hf_shard_take_inbox(hf_shard *s, int64_t now) {
     for (int32_t i = 0; i < n_verdicts; i++) {
         apply_verdict(s, &verdicts[i], now);
     }
+    for (int32_t i = 0; i < n_orders; i++) {
+        obey(s, &orders[i], now);
+    }
     bool running = drain_cancels(s, cancels, n_cancels, now);
+    free(orders);
     free(verdicts);
     free(cancels);
     if (s->stop_at != HF_NEVER && !s->stopping) {

@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 
+#include "exits.h"
 #include "record.h"
 #include "schedule.h"
 
@@ -29,6 +30,7 @@ typedef struct hf_shared {
     hf_atomic_u64 in_flight;   /* transfers over all shards */
     hf_atomic_u32 starving; /* 1: some shard waits for a slot; pairs with in_flight */
     hf_atomic_u32 paused;   /* 1: nothing starts yet */
+    hf_exits exits;
     struct hf_shard *shards;
     int32_t n_shards;
 } hf_shared;
@@ -52,11 +54,21 @@ typedef struct hf_requests {
     uint64_t n;
 } hf_requests;
 
+/* What policy orders for a host. */
+enum { HF_ORDER_GATE, HF_ORDER_DELAY };
+typedef struct hf_order {
+    int32_t kind;  /* HF_ORDER_… */
+    int64_t value; /* us */
+    char host[256];
+} hf_order;
+
 typedef struct hf_inbox {
     pthread_mutex_t lock; /* held for a few pointer moves only */
     hf_requests submitted;
     hf_verdict *verdicts; /* owned array */
     int32_t n_verdicts, cap_verdicts;
+    hf_order *orders; /* owned array */
+    int32_t n_orders, cap_orders;
     uint64_t *cancels; /* owned array of seq */
     int32_t n_cancels, cap_cancels;
     int64_t stop_at; /* us: in flight is aborted then; HF_NEVER = no stop asked */
@@ -87,7 +99,8 @@ typedef struct hf_shard {
     uint64_t answered_charge; /* their bytes */
     int64_t stop_at;          /* HF_NEVER, or when what is in flight is aborted */
     bool stopping;            /* admission has ended */
-    bool wants_slot;          /* asked to be woken when a slot is free */
+    int64_t exits_at;         /* us: when to look for an exit again; 0 = now */
+    int64_t no_exit_since;    /* us, 0 = one was found at the last look */
 } hf_shard;
 
 int hf_shard_init(hf_shard *s, hf_shared *shared, int32_t number, hf_errbuf err);
@@ -98,12 +111,19 @@ void hf_shard_free(hf_shard *s);
 /* --- any thread --------------------------------------------------------------------
  */
 
+/* The number of the shard that has a host. */
+static inline uint32_t hf_shard_of(const hf_shared *sh, const char *key, size_t n) {
+    /* The low bits of the hash choose the bucket within the shard. */
+    return (hf_host_hash(key, n) >> 16) % (uint32_t)sh->n_shards;
+}
+
 /* Hands a list of requests over. Owns: the shard from now on. Blocks: for a mutex. */
 void hf_shard_post(hf_shard *s, hf_requests *list);
 
 /* Hand over verdicts, a cancellation, a stop. Return 0 or HF_ENOMEM. */
 int hf_shard_post_verdicts(hf_shard *s, const hf_verdict *v, int n);
 int hf_shard_post_cancel(hf_shard *s, uint64_t seq);
+int hf_shard_post_order(hf_shard *s, const hf_order *order);
 void hf_shard_post_stop(hf_shard *s, int64_t stop_at);
 
 /* Appends to a list that has one owner. */
