@@ -26,6 +26,7 @@ void hf_response_new_head(hf_response *r) {
     r->status = 0;
     r->http_version = 0;
     r->head_done = false;
+    r->block_done = false;
     r->has_location = false;
     r->has_type = false;
     r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
@@ -147,7 +148,9 @@ static void split(const uint8_t *s, size_t n, hf_field *out) {
 }
 
 int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
-    if (n >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+    /* Inside a block a field may have such a name. */
+    bool block = r->head.len == 0 || r->block_done;
+    if (block && n >= 5 && memcmp(line, "HTTP/", 5) == 0) {
         hf_response_new_head(r);
     }
     size_t at = r->head.len;
@@ -164,6 +167,7 @@ int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
     split(mine, n, &f);
     if (f.name_len == 0 && f.value_len == 0) {
         r->head_done = r->status >= 200;
+        r->block_done = true;
         return 0;
     }
     rc = f.name_len > 0 ? note_field(r, &f) : 0;

@@ -31,6 +31,7 @@ typedef struct hf_response {
     int32_t status;           /* of the final response, 0 = none came */
     int32_t http_version;     /* 10, 11, 20, 30; 0 = none */
     bool head_done;           /* the final head is complete */
+    bool block_done;          /* a block is complete, maybe an interim one */
     bool has_location;
     bool has_type; /* content_type is set */
     bool decoded;  /* a content encoding was taken off */
