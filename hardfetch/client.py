@@ -43,6 +43,7 @@ class Client:
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Deliver, Any]] = {}
         self._ids: dict[Any, int] = {}
+        self.over = False  # nothing is answered any more
         self._thread = threading.Thread(
             target=self._dispatch, name="hardfetch-dispatcher", daemon=True
         )
@@ -106,7 +107,6 @@ class Client:
         """Take no more requests; those in flight may go on for drain seconds."""
         if not self.engine.closed:
             with suppress(HardfetchError):
-                self.engine.finish()
                 self.engine.stop(drain)
 
     def close(self) -> None:
@@ -124,6 +124,8 @@ class Client:
         while True:
             # One lock over both steps: the result may come before submit returns.
             with self._lock:
+                if self.over:
+                    raise ClosedError("the fetcher was closed")
                 rc, _, seq = self.engine.submit(frame)
                 if rc != _ffi.FULL:
                     self._waiting[seq] = (deliver, ident)
@@ -155,6 +157,8 @@ class Client:
         except Exception as exc:  # noqa: BLE001 - whoever waits must hear of it
             failure = EngineError(f"dispatcher: {exc!r}")
         with self._lock:
+            # In one hold: what comes later is refused, what came before is in `left`.
+            self.over = True
             left = [self._drop(seq) for seq in list(self._waiting)]
         for deliver in left:
             if deliver is not None:

@@ -207,16 +207,16 @@ class Fetcher:
 
         Takes at most some seconds, even with a loop stuck inside libcurl.
         """
-        self._closed = True
         if os.getpid() != self._pid:
+            self._closed = True
             return
-        self.stop(0.0)
-        with self._lock:
+        with self._lock:  # whatever begins later is refused there
+            self._closed = True
             client, self._client = self._client, None
-            if client is not None:
-                self._active = tuple(j for j in self._active if j is not client)
+        self.stop(0.0)
         if client is not None:
             client.close()
+            self._end(client, None)
 
     def _check(self) -> None:
         # The process first: in a child, a lock may stay locked for ever.
@@ -226,10 +226,10 @@ class Fetcher:
             raise ClosedError("the fetcher is closed")
 
     def _begin(self, job: Job) -> None:
-        self._check()
-        _jobs.add(job)
         with self._lock:
+            self._check()
             self._active = (*self._active, job)
+        _jobs.add(job)
 
     def _end(self, job: Job, stats: Stats | None) -> None:
         _jobs.discard(job)
@@ -249,16 +249,20 @@ class Fetcher:
     def _get_client(self) -> Client:
         self._check()
         client = self._client
-        if client is None:
-            with self._lock:
-                client = self._client
-                if client is None:
-                    client = Client(self.options)
-                    self._begin(client)
-                    self._client = client
-                    # A Fetcher that is dropped without close ends its engine too.
-                    weakref.finalize(self, client.close)
-        return client
+        if client is not None and not client.over:
+            return client
+        with self._lock:
+            self._check()
+            if self._client is not None and self._client.over:  # by a stop
+                self._end(self._client, None)
+                self._client.close()
+                self._client = None
+            if self._client is None:
+                self._client = Client(self.options)
+                self._begin(self._client)
+                # A Fetcher that is dropped without close ends its engine too.
+                weakref.finalize(self, self._client.close)
+            return self._client
 
 
 def make_request(url: str | bytes | Request, options: dict[str, Any]) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -148,6 +149,51 @@ class TestFetch:
         with pytest.raises(errors.ClosedError):
             fetcher.fetch(site.url("/1k"))
         fetcher.close()
+
+    def test_calls_that_race_with_a_close_all_end(self, site: FaultSite) -> None:
+        silent = site.fault("silent-after-accept").url
+        source = random.Random(7)
+        wrong: list[object] = []
+
+        def work(fetcher: Fetcher, url: str) -> None:
+            try:
+                for _ in range(100):
+                    error = fetcher.fetch(url).error
+                    if error is not None and error.type != "shutdown":
+                        wrong.append(error)
+            except errors.ClosedError:
+                return
+
+        for _ in range(40):
+            fetcher = Fetcher(max_per_host=0)
+            threads = [
+                threading.Thread(target=work, args=(fetcher, url))
+                for url in [silent, site.url("/1k")] * 4
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(source.random() * 0.01)
+            fetcher.close()
+            for thread in threads:
+                thread.join(LIMIT)
+                assert not thread.is_alive()
+        assert not wrong
+        names = [thread.name for thread in threading.enumerate()]
+        assert "hardfetch-dispatcher" not in names
+
+    def test_a_fetcher_that_was_stopped_fetches_again(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        assert fetcher.fetch(site.url("/1k")).ok
+        fetcher.stop(0.0)
+
+        def answered() -> bool:
+            try:
+                return fetcher.fetch(site.url("/1k")).ok
+            except errors.ClosedError:  # the stopped engine is on its way out
+                return False
+
+        wait_for(answered)
 
     def test_the_module_function_takes_options_of_both_kinds(
         self, site: FaultSite
