@@ -8,6 +8,8 @@
 
 enum { INPUT_CAP = 4096 }; /* bytes kept of a line in which no url was found */
 
+#define LIMIT_MOST 31536000000000 /* us, a year: sums with the clock stay in range */
+
 static hf_request *alloc_request(size_t headers, size_t bytes) {
     size_t table = headers * sizeof(hf_slice);
     hf_request *r = calloc(1, sizeof *r + table + bytes);
@@ -213,8 +215,7 @@ static void check_items(hf_request *r) {
         invalid(r, "http_version is none of 1.0, 1.1, 2, 3");
     }
     const hf_limits *l = &r->limits;
-    if (l->connect < 0 || l->first_byte < 0 || l->idle < 0 || l->soft <= 0 ||
-        l->hard <= 0 || l->job < 0) {
+    if (l->soft <= 0 || l->hard <= 0) {
         invalid(r, "a time limit is zero or negative: give seconds above 0");
     } else if (l->hard < l->soft) {
         invalid(r, "hard_timeout is below timeout: raise it or leave it out");
@@ -222,6 +223,21 @@ static void check_items(hf_request *r) {
     if (r->input.p == NULL) {
         r->input = (hf_slice){(const uint8_t *)"", 0};
         invalid(r, "url is missing");
+    }
+}
+
+/* Before anything is reckoned with them. */
+static void check_range(const hf_settings *s, hf_request *r) {
+    const hf_limits *l = &r->limits;
+    const int64_t all[] = {l->connect, l->first_byte, l->idle,
+                           l->soft,    l->hard,       l->job};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i] < 0 || all[i] > LIMIT_MOST) {
+            invalid(r, all[i] < 0
+                           ? "a time limit is zero or negative: give seconds above 0"
+                           : "a time limit is longer than a year");
+            r->limits = s->limits;
+        }
     }
 }
 
@@ -259,6 +275,7 @@ static int take_items(const hf_settings *s, hf_request *r, const uint8_t *items,
             return rc;
         }
     }
+    check_range(s, r);
     settle_limits(s, r, soft, hard);
     check_items(r);
     return take_url(s, r);
