@@ -35,12 +35,12 @@ static const bool quick = false;
 
 enum { CAPACITY = 8, RINGS = 2, LONGEST = 40 };
 
-typedef enum how { PUSH, RESERVE, REF } how;
+/* QUIET: no hf_ring_wake_consumer behind it. */
+enum { PUSH, RESERVE, REF, QUIET = 8 };
 
 typedef struct item {
-    how by;
+    uint8_t by;  /* PUSH, RESERVE or REF, maybe with QUIET */
     uint8_t len; /* bytes */
-    bool quiet;  /* no hf_ring_wake_consumer behind it */
 } item;
 
 /* A case: what is sent through each ring, and how both sides behave. */
@@ -62,7 +62,7 @@ static const plan plans[] = {
      .rings = 1,
      .offsets = 8},
     {.name = "the end with a reference, unannounced",
-     .items = {{{PUSH, 1, true}, {REF, 1, true}}},
+     .items = {{{PUSH | QUIET, 1}, {REF | QUIET, 1}}},
      .rings = 1,
      .close = true,
      .offsets = 2},
@@ -85,7 +85,7 @@ static const plan plans[] = {
      .rings = 2,
      .offsets = 1},
     {.name = "one wake-up for two records",
-     .items = {{{PUSH, 3, true}, {PUSH, 2}, {PUSH, 2}}},
+     .items = {{{PUSH | QUIET, 3}, {PUSH, 2}, {PUSH, 2}}},
      .rings = 1,
      .offsets = 8},
     {.name = "the consumer goes away from references",
@@ -142,7 +142,7 @@ static bool went_away;
 /* ---- The producer. ---- */
 
 static int send_once(hf_ring *r, const item *it, const uint8_t *bytes) {
-    if (it->by == REF) {
+    if ((it->by & ~QUIET) == REF) {
         uint8_t *heap = malloc(it->len);
         hf_put(heap, bytes, it->len);
         int rc = hf_ring_push_ref(r, heap, it->len);
@@ -179,7 +179,7 @@ static void produce(int number) {
         EX_CHECK(rc == 0);
         memcpy(sent[number] + sent_len[number], bytes, it->len);
         sent_len[number] += it->len;
-        if (!it->quiet)
+        if (!(it->by & QUIET))
             hf_ring_wake_consumer(r);
     }
     if (now->close)
