@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from hardfetch.cli import exits, limits, units
+from hardfetch.cli import cli, exits, limits, units
 from hardfetch.cli.fetch_options import fetch_options
 from hardfetch.cli.interrupts import Interrupts
 from hardfetch.cli.progress import Meter, Progress, Snapshot, total_inputs
@@ -278,6 +278,14 @@ class TestLimits:
 @fetch_options
 def bare_command(**_given: object) -> None:
     """All options and nothing else."""
+
+
+def test_every_listed_command_exists() -> None:
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert command.name == name
 
 
 class TestOptions:

@@ -17,6 +17,10 @@ from hardfetch.cli import console, exits
 #: not pay for what other commands import.
 _COMMANDS = {
     "fetch": ("hardfetch.cli.fetch:fetch", "Fetch URLs, one NDJSON record for each."),
+    "gauntlet": (
+        "hardfetch.cli.gauntlet:gauntlet",
+        "Run every fault against hardfetch and others.",
+    ),
     "faultsite": (
         "hardfetch.cli.faultsite:faultsite",
         "Serve healthy pages and every fault on loopback.",
