@@ -145,6 +145,8 @@ class Config:
         for name in _TIMES:
             setattr(c, name, round((getattr(options, name) or 0.0) * 1e6))
         c.window_requests = window
+        if options.max_wire is not None:
+            c.max_wire = options.max_wire
         c.max_redirects = options.max_redirects if options.follow else -1
         c.body_mode = BODY_MODES.index(options.body)
         c.headers = options.record_headers
@@ -188,7 +190,6 @@ _SAME = (
     "ring_bytes",
     "window_bytes",
     "max_body",
-    "max_wire",
     "max_ratio",
     "max_headers",
     "verify",

@@ -89,8 +89,8 @@ class Options:
 
     # The response.
     max_body: int = 16 << 20
-    max_wire: int = 256 << 20
-    max_ratio: int = 1000
+    max_wire: int | None = None  # bytes before decoding; None = no limit
+    max_ratio: int = 0  # of decoded to wire bytes; 0 = no limit
     max_headers: int = 300 << 10
     max_redirects: int = 10
     follow: bool = True

@@ -49,6 +49,7 @@ class Stream:
         self._lock = threading.Lock()
         self._ids: dict[Any, int] = {}  # of inputs that are pending and have an id
         self._id_of: dict[int, Any] = {}
+        self._room = asyncio.Event()  # results were read; for feed_async only
 
     def stats(self) -> Stats:
         """Return the counters. Raises ClosedError after close."""
@@ -109,7 +110,7 @@ class Stream:
                     rc, _, seq = self.engine.submit(frame)
                     if rc != _ffi.FULL:
                         break
-                    await asyncio.sleep(_ROOM_SECONDS)
+                    await self._async_room()
                 self._note(item, seq)
         except (Stopped, ClosedError):
             pass
@@ -117,6 +118,12 @@ class Stream:
             self._late = exc
         with suppress(HardfetchError):
             self.engine.finish()
+
+    async def _async_room(self) -> None:
+        """Wait until results were read, which makes room, or for a moment."""
+        self._room.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._room.wait(), _ROOM_SECONDS)
 
     def _ended(self) -> bool:
         return self._stopped
@@ -166,6 +173,7 @@ class Stream:
         while True:
             for result in self.read(0.0):
                 yield result
+            self._room.set()
             if self.ended:
                 break
             if self.engine.output_arm():

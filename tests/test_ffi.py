@@ -67,6 +67,8 @@ def test_defaults_of_python_and_core_are_the_same() -> None:
     for name in ("first_byte_timeout", "idle_timeout", "deadline"):
         assert getattr(config, name) == 0, name
     assert config.max_redirects == options.max_redirects
+    assert config.max_ratio == options.max_ratio
+    assert config.ring_bytes == options.ring_bytes
 
 
 def test_options_arrive_in_the_config(tmp_path: Path) -> None:

@@ -202,6 +202,8 @@ class TestFetch:
         assert len(hardfetch.fetch(site.url("/30k"), max_body=100).content) == 100
 
 
+# Python warns of a fork beside threads, which is what this is about.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 class TestProcesses:
     def test_a_child_is_refused_and_the_parent_goes_on(
         self, site: FaultSite, fetcher: Fetcher
