@@ -461,11 +461,13 @@ static void put_account(pen *w) {
  */
 
 /* Bytes that all but the body may take. */
-static size_t head_room(const hf_request *r, const hf_response *resp,
-                        const hf_facts *facts) {
-    size_t text = 4 * (size_t)r->input.n + r->id.n + r->meta.n + r->method.n;
+static size_t head_room(const hf_encoder *e, const hf_request *r,
+                        const hf_response *resp, const hf_facts *facts) {
+    size_t text = 4 * (size_t)r->input.n + r->id.n + r->meta.n;
+    text += hf_request_method(e->settings, r).n;
     text += r->url.len + 2 * sizeof r->outcome.message;
     text += facts->proxy != NULL ? strlen(facts->proxy) : 0;
+    text += facts->impersonate != NULL ? strlen(facts->impersonate) : 0;
     size_t elements = (size_t)r->n_attempts;
     for (int32_t i = 0; i < r->n_attempts; i++) {
         text += r->attempts[i].proxy != NULL ? strlen(r->attempts[i].proxy) : 0;
@@ -645,7 +647,7 @@ int hf_record_write(hf_encoder *e, hf_ring *ring, const hf_request *r,
              .facts = facts,
              .text = &plan.text,
              .first = true};
-    size_t room = head_room(r, resp, facts);
+    size_t room = head_room(e, r, resp, facts);
     if (e->settings->c.output == HF_OUTPUT_FRAMES) {
         return write_frame(e, ring, &w, room);
     }
