@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import given, settings, strategies as st
 
 from hardfetch.classify import Mark
 from hardfetch.proxies import Choice, NoExit, PoolOptions, ProxyPool
-from hardfetch.proxy import Proxy, parse_proxies, parse_proxy
 
 SECRETS = ("s3cret", "hunter2")
 HOST = "site:80"
@@ -55,98 +53,6 @@ def fail(pool: ProxyPool, number: int, now: float, times: int = 3) -> None:
 
 def state(pool: ProxyPool, number: int, now: float) -> str:
     return next(line.state for line in pool.health(now) if line.number == number)
-
-
-# How a proxy is written
-
-
-@pytest.mark.parametrize(
-    ("text", "url"),
-    [
-        ("http://h:80", "http://h:80"),
-        ("h:3128", "http://h:3128"),
-        ("HTTPS://H:443/", "https://h:443"),
-        ("socks4://h:1080", "socks4://h:1080"),
-        ("socks4a://h:1080", "socks4a://h:1080"),
-        ("socks5://h:1080", "socks5://h:1080"),
-        ("socks5h://u:p@h:1080", "socks5h://u:p@h:1080"),
-        ("http://u@h:80", "http://u@h:80"),
-        ("http://u:@h:80", "http://u:@h:80"),
-        ("http://u:p@ss:w@h:80", "http://u:p%40ss%3Aw@h:80"),
-        ("http://u%40x:p%3a%2f@h:80", "http://u%40x:p%3A%2F@h:80"),
-        ("http://[::1]:8080", "http://[::1]:8080"),
-        ("10.0.0.1:8080:user:pass", "http://user:pass@10.0.0.1:8080"),
-        ("u:p@h:80", "http://u:p@h:80"),
-        ("  http://h:80  ", "http://h:80"),
-    ],
-)
-def test_a_proxy_is_read_and_written(text: str, url: str) -> None:
-    proxy = parse_proxy(text)
-    assert proxy.url == url
-    assert parse_proxy(proxy.url) == proxy
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "ftp://hunter2:hunter2@h:80",
-        "socks://hunter2@h:80",
-        "http://hunter2:hunter2@h",
-        "http://hunter2:hunter2@h:0",
-        "http://hunter2:hunter2@h:65536",
-        "http://hunter2:hunter2@h:80x",
-        "http://hunter2:hunter2@:80",
-        "http://hunter2:hunter2@h/path:80",
-        "http://hunter2:hunter2@[::1",
-        "http://hunter2:hunter2@[zz]:80",
-        "http://hunter2:hunter2@h h:80",
-        "hunter2",
-        "h:80:hunter2",
-    ],
-)
-def test_what_is_no_proxy_is_refused_without_repeating_it(text: str) -> None:
-    with pytest.raises(ValueError, match="proxy: ") as caught:
-        parse_proxy(text)
-    assert "hunter2" not in str(caught.value)
-
-
-def test_a_list_is_read_whole_or_not_at_all() -> None:
-    paid = "http://u:hunter2@a:1 weight=2.5 tier=1"
-    first, second = parse_proxies(["# paid", "", paid, "b:2", "b:2 tier=3"])
-    assert (first.weight, first.tier) == (2.5, 1)
-    assert (second.host, second.tier) == ("b", 3)
-    for bad in ("a:1 weight=hunter2", "a:1 weight=0", "a:1 tier=-1", "a:1 hunter2"):
-        with pytest.raises(ValueError, match="line 2: ") as caught:
-            parse_proxies(["a:1", bad])
-        assert "hunter2" not in str(caught.value)
-
-
-@given(
-    user=st.text(min_size=1).filter(lambda s: s.isprintable()),
-    password=st.text().filter(lambda s: s.isprintable()),
-)
-def test_any_credentials_survive_the_url_and_are_shown_nowhere_else(
-    user: str, password: str
-) -> None:
-    proxy = Proxy("http", "h", 80, user, password)
-    assert parse_proxy(proxy.url) == proxy
-    assert repr(proxy) == "Proxy(scheme='http', host='h', port=80, weight=1.0, tier=0)"
-    assert str(proxy) == f"{proxy}" == "http://h:80"
-
-
-def test_identity_is_all_five_parts() -> None:
-    one = parse_proxy("http://u:p@h:80")
-    for other in (
-        "https://u:p@h:80",
-        "http://u:p@g:80",
-        "http://u:p@h:81",
-        "http://v:p@h:80",
-        "http://u:q@h:80",
-        "http://h:80",
-    ):
-        assert parse_proxy(other) != one
-    assert replace(one, weight=3.0, tier=2) == one
 
 
 def test_no_text_of_the_pool_holds_credentials() -> None:
@@ -484,67 +390,3 @@ def test_what_is_remembered_is_bounded() -> None:
         pool.blocked(0, f"h{n}:80", 0.0)
     memory = pool._memory
     assert len(memory._sessions) == len(memory._pairs) == len(memory._tiers) == 20
-
-
-# Reload
-
-
-def test_a_reload_keeps_the_health_of_those_who_stay() -> None:
-    pool = ProxyPool(["http://u:s3cret@a:1", "b:1"])
-    pool.take_rows()
-    fail(pool, 0, 1.0)
-    pool.replace(["http://u:s3cret@a:1 weight=2", "c:1"], 2.0)
-    rows = {row.number: row for row in pool.take_rows()}
-    assert rows[0].state == "benched"
-    assert rows[0].weight == 2.0
-    assert rows[1].state == "gone"
-    assert rows[2].state == "up"
-    assert pool.take_rows() == ()
-    pool.failed(1, HOST, 0.1, 3.0)  # late news of one that is gone
-    assert len(pool) == 2
-    with pytest.raises(ValueError, match="line 2"):
-        pool.replace(["a:1", "nonsense"], 3.0)
-    assert len(pool) == 2
-
-
-def test_other_credentials_are_another_exit() -> None:
-    pool = ProxyPool(["http://u:s3cret@a:1"])
-    pool.replace(["http://u:other@a:1"], 1.0)
-    states = [row.state for row in pool.take_rows()]
-    assert states == ["gone", "up"]
-
-
-def test_rows_tell_what_the_compiled_side_has_to_know() -> None:
-    pool = pool_of(2)
-    assert [row.state for row in pool.take_rows()] == ["up", "up"]
-    fail(pool, 1, 1.0)
-    (row,) = pool.take_rows()
-    assert (row.number, row.state) == (1, "benched")
-    assert 31.0 <= row.until <= 34.0
-    pool.succeeded(1, HOST, 0.1, 40.0)
-    (row,) = pool.take_rows()
-    assert (row.number, row.state, row.until) == (1, "up", 0.0)
-
-
-def test_counts_of_the_compiled_side_are_taken_over() -> None:
-    pool = pool_of(2)
-    prove(pool)
-    pool.observe(0, 500, 0.1, 1.0)
-    assert {chosen(pool, 1.0) for _ in range(20)} == {1}
-
-
-def test_a_large_pool_costs_no_more_per_choice() -> None:
-    draws = 0
-
-    class Counting(random.Random):
-        def random(self) -> float:
-            nonlocal draws
-            draws += 1
-            return super().random()
-
-    pool = ProxyPool((f"p{n}:80" for n in range(10_000)), rng=Counting(1))
-    prove(pool)
-    draws = 0
-    for _ in range(100):
-        chosen(pool)
-    assert draws <= 300

@@ -1,0 +1,83 @@
+"""Where a pool's proxies come from: given ones, a file, a callable, or all of these.
+
+The one part of the pool that does I/O. Whoever runs the crawl asks ``changed`` now and
+then (or waits for SIGHUP) and hands ``load`` to ``ProxyPool.replace``; a file that
+can't be read leaves the pool as it was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hardfetch.errors import OptionError
+from hardfetch.proxy import Proxy, parse_proxies
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["ProxySource"]
+
+
+class ProxySource:
+    """Proxies that can be loaded again."""
+
+    def __init__(
+        self,
+        given: Iterable[Proxy | str] = (),
+        path: str | Path | None = None,
+        call: Callable[[], Iterable[Proxy | str]] | None = None,
+    ) -> None:
+        """Name the sources; nothing is read yet.
+
+        Args:
+            given: proxies, or lines as ``parse_proxies`` takes them.
+            path: a file of such lines.
+            call: returns proxies or lines each time it is called.
+        """
+        self._given = tuple(given)
+        self._path = None if path is None else Path(path)
+        self._call = call
+        self._seen: tuple[int, ...] = ()
+
+    def load(self) -> list[Proxy]:
+        """Return all proxies; of equal identities the last one holds.
+
+        Raises:
+            OptionError: a line is not a proxy (named by its number), or the file can't
+                be read.
+        """
+        found = self._parse("proxy", self._given)
+        if self._path is not None:
+            self._seen = self._look()
+            try:
+                text = self._path.read_text("utf-8")
+            except (OSError, ValueError) as error:
+                why = getattr(error, "strerror", None) or "not UTF-8"
+                raise OptionError(f"proxy file {self._path}: {why}") from None
+            found += self._parse(f"proxy file {self._path}", text.splitlines())
+        if self._call is not None:
+            found += self._parse("proxy callable", self._call())
+        return list({proxy: proxy for proxy in found}.values())
+
+    def changed(self) -> bool:
+        """Tell whether the file is another one than at the last ``load``."""
+        return self._path is not None and self._look() != self._seen
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            stat = self._path.stat() if self._path is not None else None
+        except OSError:
+            stat = None
+        if stat is None:
+            return ()
+        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+    @staticmethod
+    def _parse(name: str, items: Iterable[Proxy | str]) -> list[Proxy]:
+        listed = list(items)
+        ready = [item for item in listed if isinstance(item, Proxy)]
+        try:
+            return ready + parse_proxies(i for i in listed if isinstance(i, str))
+        except OptionError as error:
+            raise OptionError(f"{name}: {error}") from None

@@ -1,0 +1,43 @@
+"""Where proxies come from, and what happens when that changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardfetch.proxies import ProxyPool
+from hardfetch.proxy_source import ProxySource
+
+
+def test_proxies_come_from_options_a_file_and_a_callable(tmp_path: Path) -> None:
+    file = tmp_path / "proxies.txt"
+    file.write_text("# paid\nhttp://u:s3cret@b:2 tier=1\n\na:1 weight=2\n")
+    source = ProxySource(["a:1", "socks5h://c:3"], file, lambda: ["d:4"])
+    loaded = source.load()
+    assert [str(proxy) for proxy in loaded] == [
+        "http://a:1",
+        "socks5h://c:3",
+        "http://b:2",
+        "http://d:4",
+    ]
+    assert loaded[0].weight == 2.0
+    assert not source.changed()
+    file.write_text("e:5\n")
+    assert source.changed()
+    pool = ProxyPool(loaded)
+    pool.replace(source.load(), 1.0)
+    assert not source.changed()
+    assert sorted(row.state for row in pool.take_rows()).count("gone") == 1
+
+
+def test_a_file_that_went_bad_is_told_without_its_text(tmp_path: Path) -> None:
+    file = tmp_path / "proxies.txt"
+    source = ProxySource(path=file)
+    with pytest.raises(ValueError, match="No such file"):
+        source.load()
+    for bad in (b"a:1\nhttp://hunter2:hunter2@h\n", b"hunter2 \xff\xfe\n"):
+        file.write_bytes(bad)
+        with pytest.raises(ValueError, match=r"proxies\.txt: ") as caught:
+            source.load()
+        assert "hunter2" not in str(caught.value)
