@@ -150,9 +150,9 @@ class Hosts:
         if state.adaptive is None:
             return
         refused = not error and status in GATE_STATUSES
-        silent = (
-            error in TIMEOUTS and mark is Mark.HURT and not (via_proxy and outdated)
-        )
+        # Silence through a proxy may be the proxy's; a host that is too slow shows in
+        # the latency of what does get through.
+        silent = error in TIMEOUTS and mark is Mark.HURT and not via_proxy
         if refused and admission.probe:
             return  # still the old refusal: the gate waits longer, the rate is not new
         if refused or silent:
@@ -223,8 +223,9 @@ class Hosts:
     @staticmethod
     def _end_probe(state: _Host, mark: Mark, status: int, now: float) -> None:
         if mark is Mark.HEAL:
-            # A refusal closes the gate anew; that order comes from policy.
-            if status not in GATE_STATUSES:
+            # A refusal closes the gate anew; that order comes from policy. So does a
+            # late refusal that asked for more while the probe was out: that holds.
+            if status not in GATE_STATUSES and state.gate_until <= now:
                 state.gate_until = 0.0
         elif state.gate_until:
             state.gate_until = max(state.gate_until, now + _PROBE_AGAIN)

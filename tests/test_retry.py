@@ -1,69 +1,22 @@
-"""What is retried, when, and what never is; Retry-After; budgets; the tables."""
+"""What is retried, when and over which exit, and what never is."""
 
 from __future__ import annotations
 
 import random
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from hardfetch import classify
-from hardfetch.budget import HostBudgets, RetryBudget
-from hardfetch.classify import Mark, host_mark, proxy_mark
 from hardfetch.outcome import Failure, Final, Retry
 from hardfetch.retry import RetryPolicy, Rule
-from hardfetch.retry_after import parse_http_date, parse_retry_after
-
-WALL = 784111777.0  # Sun, 06 Nov 1994 08:49:37 GMT
-DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 FAILURE = Failure(seq=0, host="h:80", error="connection_reset", phase="first_byte")
 
 
 def policy(**options: object) -> RetryPolicy:
     return RetryPolicy(rng=random.Random(1), **options)  # type: ignore[arg-type]
-
-
-def listed(name: str) -> list[str]:
-    header = Path(__file__).parent.parent / "csrc" / "err.h"
-    body = header.read_text().split(f"#define {name}(X)")[1].split("\n\n")[0]
-    return re.findall(r'X\(\w+, "(\w*)"\)', body)
-
-
-# Tables
-
-
-def test_types_and_their_numbers_are_those_of_the_core() -> None:
-    assert list(classify.TYPES) == listed("HF_TYPE_LIST")
-
-
-def test_phases_and_origins_are_those_of_the_core() -> None:
-    header = (Path(__file__).parent.parent / "csrc" / "err.h").read_text()
-    enums = re.findall(r"enum \{([^}]*)\}", header)
-    names = [re.findall(r"HF_[PO]_(\w+)", one) for one in enums]
-    assert [*map(str.upper, classify.PHASES), "COUNT"] in names
-    assert [*map(str.upper, classify.ORIGINS), "COUNT"] in names
-
-
-def test_only_what_the_site_bears_hurts_the_host() -> None:
-    assert host_mark("connect_refused", "site") is Mark.HURT
-    assert host_mark("connect_refused", "proxy") is Mark.NONE
-    assert host_mark("too_many_open_files", "local") is Mark.NONE
-    assert host_mark("redirect_loop", "site") is Mark.HEAL
-    assert host_mark("", "site") is Mark.HEAL
-
-
-def test_only_what_the_proxy_bears_hurts_the_proxy() -> None:
-    assert proxy_mark("tls_error", "proxy") is Mark.HURT
-    assert proxy_mark("proxy_refused", "proxy", 502) is Mark.HURT
-    assert proxy_mark("timeout", "site") is Mark.SUSPECT
-    assert proxy_mark("redirect_loop", "site") is Mark.HEAL
-    assert proxy_mark("deadline", "local") is Mark.NONE
-    assert proxy_mark("", "site", 404) is Mark.HEAL
-    assert proxy_mark("", "site", 502) is Mark.SUSPECT
 
 
 def test_the_compiled_table_names_each_outcome_by_its_bit() -> None:
@@ -75,9 +28,6 @@ def test_the_compiled_table_names_each_outcome_by_its_bit() -> None:
     packed = table.status_bytes()
     assert len(packed) == 75
     assert {n for n in range(600) if packed[n // 8] >> n % 8 & 1} == {408, 429, 599}
-
-
-# Decisions
 
 
 @pytest.mark.parametrize(
@@ -266,140 +216,3 @@ def test_a_policy_of_ones_own() -> None:
 def test_senseless_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         policy(**options)
-
-
-# Retry-After
-
-
-@pytest.mark.parametrize(
-    ("values", "wait"),
-    [
-        (["-5"], None),
-        (["0"], 0.0),
-        (["1"], 1.0),
-        (["1.5"], 1.5),
-        ([" 2 "], 2.0),
-        (["+3"], None),
-        (["9999999999"], 300.0),
-        (["9" * 400], 300.0),
-        (["Sun, 06 Nov 1994 08:49:38 GMT"], 1.0),
-        (["Sun, 06 Nov 1994 08:49:36 GMT"], 0.0),
-        (["Sun, 06 Nov 2094 08:49:36 GMT"], 300.0),
-        (["soon"], None),
-        (["1", "4"], 4.0),
-        (["4", "1"], 4.0),
-        (["soon", "3"], 3.0),
-        ([""], None),
-        ([], None),
-        (["1e3"], None),
-        (["0x10"], None),
-        (["1 2"], None),
-        (["1,2"], None),
-        (["inf"], None),
-        (["nan"], None),
-        (["\u0663"], None),
-        ([".5"], None),
-        (["1."], None),
-    ],
-)
-def test_retry_after_is_read_without_trust(
-    values: list[str], wait: float | None
-) -> None:
-    assert parse_retry_after(values, wall_now=WALL, date=DATE, cap=300.0) == wait
-
-
-@pytest.mark.parametrize("skew", [-1e6, -3600.0, 0.0, 3600.0, 1e6])
-def test_a_date_is_measured_by_the_servers_own_clock(skew: float) -> None:
-    asked = ["Sun, 06 Nov 1994 08:49:38 GMT"]
-    assert parse_retry_after(asked, wall_now=WALL + skew, date=DATE) == 1.0
-
-
-def test_without_a_usable_date_header_our_clock_has_to_do() -> None:
-    asked = ["Sun, 06 Nov 1994 08:49:47 GMT"]
-    for date in (None, "", "soon", "Sun, 99 Nov 1994 08:49:37 GMT"):
-        assert parse_retry_after(asked, wall_now=WALL, date=date) == 10.0
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        DATE,
-        "Sunday, 06-Nov-94 08:49:37 GMT",
-        "Sun Nov  6 08:49:37 1994",
-        f"  {DATE}\t",
-    ],
-)
-def test_all_three_forms_of_a_date(text: str) -> None:
-    assert parse_http_date(text, WALL) == WALL
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Sun, 31 Feb 1994 08:49:37 GMT",
-        "Sun, 06 Nov 1994 25:49:37 GMT",
-        "Sun, 06 Nov 0000 08:49:37 GMT",
-        "Sun, 06 Xyz 1994 08:49:37 GMT",
-        "Sun, 06 Nov 1994 08:49:37 CET",
-        "1.5",
-        "1994",
-        "",
-    ],
-)
-def test_what_is_no_date(text: str) -> None:
-    assert parse_http_date(text, WALL) is None
-
-
-@given(st.text(max_size=60), st.text(max_size=40), st.floats(0, 4e9))
-def test_no_text_breaks_the_parser_or_leaves_the_range(
-    value: str, date: str, wall: float
-) -> None:
-    wait = parse_retry_after([value], wall_now=wall, date=date, cap=100.0)
-    assert wait is None or 0.0 <= wait <= 100.0
-
-
-# Budgets
-
-
-def test_the_budget_is_a_share_of_the_requests_plus_a_floor() -> None:
-    budget = RetryBudget(ratio=0.2, floor=10.0, ttl=10.0)
-    assert sum(budget.take(0.0) for _ in range(500)) == 100
-    budget.count(1000, 0.0)
-    assert sum(budget.take(0.0) for _ in range(500)) == 200
-    assert budget.denied == 700
-    assert sum(budget.take(20.0) for _ in range(500)) == 100
-
-
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 5), st.integers(0, 50), st.integers(0, 50)), max_size=60
-    )
-)
-def test_over_any_time_the_budget_holds(steps: list[tuple[float, int, int]]) -> None:
-    budget = RetryBudget(ratio=0.2, floor=2.0, ttl=10.0)
-    now, requests, granted = 0.0, 0, 0
-    for pause, asked, retries in steps:
-        now += pause
-        budget.count(asked, now)
-        requests += asked
-        granted += sum(budget.take(now) for _ in range(retries))
-        assert granted <= 0.2 * requests + 2.0 * (now + 10.0) + 1e-9
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40))
-def test_a_hosts_budget_has_no_clock(steps: list[tuple[int, int]]) -> None:
-    budgets = HostBudgets()
-    requests, granted = 0, 0
-    for asked, retries in steps:
-        requests += asked
-        budgets.count("h:80", requests)
-        granted += sum(budgets.take("h:80") for _ in range(retries))
-        assert granted <= 10 + 0.2 * requests
-    assert budgets.take("other:80")
-
-
-def test_host_budgets_are_bounded() -> None:
-    budgets = HostBudgets(max_hosts=5)
-    for n in range(50):
-        budgets.seen(f"h{n}:80")
-    assert len(budgets._hosts) == 5
