@@ -447,21 +447,12 @@ static bool may_sleep(hf_loop *l) {
     return s->parked.first == NULL || hf_ring_want_room(&s->ring) != 1;
 }
 
-static bool inbox_waits(hf_shard *s) {
-    hf_inbox *in = &s->inbox;
-    pthread_mutex_lock(&in->lock);
-    bool waits = in->submitted.first != NULL || in->n_verdicts > 0 ||
-                 in->n_orders > 0 || in->n_cancels > 0 || in->stop_at < s->stop_at;
-    pthread_mutex_unlock(&in->lock);
-    return waits;
-}
-
 static void iterate(hf_loop *l) {
     struct epoll_event raw[HF_POLL_EVENTS];
     hf_shard *s = l->shard;
     int64_t at = next_time(l);
     hf_wake_prepare(&s->wake);
-    bool waits = inbox_waits(s);
+    bool waits = hf_inbox_waits(&s->inbox, s->stop_at);
     if (waits || !may_sleep(l) || hf_load(&l->quit, HF_ACQUIRE) != 0) {
         at = 0;
     }

@@ -10,9 +10,8 @@
 #ifndef HF_SHARD_H
 #define HF_SHARD_H
 
-#include <pthread.h>
-
 #include "exits.h"
+#include "inbox.h"
 #include "record.h"
 #include "schedule.h"
 
@@ -47,33 +46,6 @@ typedef struct hf_counts {
     hf_stat overrun[32];
 } hf_counts;
 
-/* A list of requests by next and prev. */
-typedef struct hf_requests {
-    hf_request *first;
-    hf_request *last;
-    uint64_t n;
-} hf_requests;
-
-/* What policy orders for a host. */
-enum { HF_ORDER_GATE, HF_ORDER_DELAY };
-typedef struct hf_order {
-    int32_t kind;  /* HF_ORDER_… */
-    int64_t value; /* us */
-    char host[256];
-} hf_order;
-
-typedef struct hf_inbox {
-    pthread_mutex_t lock; /* held for a few pointer moves only */
-    hf_requests submitted;
-    hf_verdict *verdicts; /* owned array */
-    int32_t n_verdicts, cap_verdicts;
-    hf_order *orders; /* owned array */
-    int32_t n_orders, cap_orders;
-    uint64_t *cancels; /* owned array of seq */
-    int32_t n_cancels, cap_cancels;
-    int64_t stop_at; /* us: in flight is aborted then; HF_NEVER = no stop asked */
-} hf_inbox;
-
 typedef struct hf_shard {
     hf_shared *shared;
     const hf_settings *settings;
@@ -86,10 +58,8 @@ typedef struct hf_shard {
     hf_requests running;  /* has a transfer */
     hf_requests parked;   /* has its outcome, and waits for room in the ring */
     hf_requests unjudged; /* waits for room in the event ring */
-    hf_request **by_seq;  /* table of all requests held; a power of two */
-    uint32_t n_by_seq;
-    uint64_t held;      /* requests in it */
-    hf_response *spare; /* pool of responses */
+    hf_held held;         /* all requests that have no record yet */
+    hf_response *spare;   /* pool of responses */
     int32_t n_spare;
     hf_ring ring;
     hf_slots events;
@@ -125,11 +95,6 @@ int hf_shard_post_verdicts(hf_shard *s, const hf_verdict *v, int n);
 int hf_shard_post_cancel(hf_shard *s, uint64_t seq);
 int hf_shard_post_order(hf_shard *s, const hf_order *order);
 void hf_shard_post_stop(hf_shard *s, int64_t stop_at);
-
-/* Appends to a list that has one owner. */
-void hf_requests_append(hf_requests *l, hf_request *r);
-void hf_requests_remove(hf_requests *l, hf_request *r);
-hf_request *hf_requests_take(hf_requests *l);
 
 /* --- the owner ---------------------------------------------------------------------
  */

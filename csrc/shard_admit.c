@@ -1,0 +1,160 @@
+/* What may start now: the backlog, slots in flight, exits. */
+#include <stdlib.h>
+
+#include "shard_parts.h"
+
+/* us between two looks for an exit while none is free. */
+#define EXIT_LOOK 50000
+
+void hf_shard_file(hf_shard *s, hf_request *r, int64_t now) {
+    hf_held_add(&s->held, r);
+    if (hf_request_invalid(r)) {
+        hf_shard_report(s, r, now);
+        return;
+    }
+    if (s->stopping) {
+        hf_shard_drop(s, r, now);
+        return;
+    }
+    if (r->limits.job > 0) {
+        r->job_due = r->accepted + r->limits.job;
+        hf_heap_set(&s->heap, &r->due, r->job_due);
+    }
+    if (hf_schedule_push(&s->schedule, r, false, now) != 0) {
+        hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
+        hf_shard_report(s, r, now);
+    }
+}
+
+static bool take_slot(hf_shard *s) {
+    hf_shared *sh = s->shared;
+    uint64_t most = (uint64_t)s->settings->c.max_concurrency;
+    if (hf_add(&sh->in_flight, 1, HF_SEQ_CST) < most) {
+        return true;
+    }
+    hf_add(&sh->in_flight, (uint64_t)-1, HF_SEQ_CST);
+    /* Say so, then look again: pairs with give_slot, which counts first and looks at
+     * starving then. */
+    hf_store(&sh->starving, 1, HF_SEQ_CST);
+    if (hf_add(&sh->in_flight, 1, HF_SEQ_CST) < most) {
+        return true;
+    }
+    hf_add(&sh->in_flight, (uint64_t)-1, HF_SEQ_CST);
+    return false;
+}
+
+void hf_shard_give_slot(hf_shard *s) {
+    hf_shared *sh = s->shared;
+    hf_add(&sh->in_flight, (uint64_t)-1, HF_SEQ_CST);
+    if (sh->n_shards > 1 && hf_load(&sh->starving, HF_SEQ_CST) != 0 &&
+        hf_xchg(&sh->starving, 0, HF_SEQ_CST) != 0) {
+        for (int32_t i = 0; i < sh->n_shards; i++) {
+            if (&sh->shards[i] != s) {
+                hf_wake_notify(&sh->shards[i].wake);
+            }
+        }
+    }
+}
+
+static bool may_admit(const hf_shard *s) {
+    return !s->stopping && s->parked.first == NULL && s->unjudged.first == NULL &&
+           hf_load(&s->shared->paused, HF_ACQUIRE) == 0;
+}
+
+/* The next request whose host lets it start; those that it refuses get their record. */
+static hf_request *pop(hf_shard *s, int64_t now) {
+    bool refused;
+    hf_request *r;
+    while ((r = hf_schedule_pop(&s->schedule, now, &refused)) != NULL && refused) {
+        hf_outcome_set(&r->outcome, HF_T_HOST_UNAVAILABLE, HF_P_QUEUE, HF_O_LOCAL,
+                       NULL);
+        hf_shard_report(s, r, now);
+        if (s->parked.first != NULL) {
+            return NULL;
+        }
+    }
+    return r;
+}
+
+/* No exit is free: wait for one, or, after the limit, let the request end. */
+static bool lack_exit(hf_shard *s, hf_request *r, int64_t until, int64_t now) {
+    hf_exits *x = &s->shared->exits;
+    if (s->no_exit_since == 0) {
+        s->no_exit_since = now;
+    }
+    int64_t give_up = s->no_exit_since + x->wait_limit;
+    if (now >= give_up) {
+        hf_outcome_set(&r->outcome, HF_T_NO_PROXY_AVAILABLE, HF_P_QUEUE, HF_O_LOCAL,
+                       NULL);
+        hf_pace_end none = {.type = r->outcome.type, .origin = HF_O_LOCAL};
+        hf_schedule_landed(&s->schedule, r, &none, now);
+        hf_shard_report(s, r, now);
+        return false;
+    }
+    hf_schedule_unpop(&s->schedule, r, now);
+    /* An exclusive exit may come free without notice: look again soon. */
+    s->exits_at = now + EXIT_LOOK;
+    s->exits_at = until < s->exits_at ? until : s->exits_at;
+    s->exits_at = give_up < s->exits_at ? give_up : s->exits_at;
+    return false;
+}
+
+/* Gives the request its exit, unless it has a proxy of its own or needs none. Returns
+ * false when there is none now; the request is then dealt with. */
+static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
+    hf_exits *x = &s->shared->exits;
+    hf_pick pick;
+    if (r->proxy.p != NULL || !hf_exits_active(x)) {
+        return true;
+    }
+    if (r->next_proxy != NULL && r->exit >= 0) {
+        hf_exits_start(x, r->exit);
+        return true;
+    }
+    if (hf_exits_pick(x, r->session.p, r->session.n, now, &pick) != 0) {
+        return lack_exit(s, r, pick.until, now);
+    }
+    s->no_exit_since = s->exits_at = 0;
+    free(r->next_proxy);
+    r->next_proxy = strdup(pick.url);
+    r->exit = pick.number;
+    r->exit_probe = pick.probe;
+    if (r->next_proxy == NULL) {
+        hf_exits_end(x, pick.number, false, 0, now);
+        r->exit = -1;
+        return lack_exit(s, r, now, now);
+    }
+    return true;
+}
+
+hf_request *hf_shard_next(hf_shard *s, int64_t now) {
+    if (s->schedule.ready.first == NULL || !may_admit(s) || now < s->exits_at ||
+        !take_slot(s)) {
+        return NULL;
+    }
+    hf_request *r = pop(s, now);
+    while (r != NULL && !find_exit(s, r, now)) {
+        r = s->exits_at > now ? NULL : pop(s, now);
+    }
+    if (r == NULL) {
+        hf_shard_give_slot(s);
+        return NULL;
+    }
+    if (r->response == NULL) {
+        r->response = hf_shard_response(s);
+    }
+    if (r->response == NULL) {
+        hf_schedule_unpop(&s->schedule, r, now);
+        hf_shard_give_slot(s);
+        return NULL;
+    }
+    if (r->first_start == 0) {
+        r->first_start = now;
+    }
+    r->attempt_start = now;
+    r->state = HF_R_RUNNING;
+    hf_requests_append(&s->running, r);
+    hf_heap_set(&s->hards, &r->hard, now + r->limits.hard);
+    hf_stat_add(&s->counts.started, 1);
+    return r;
+}

@@ -1,0 +1,309 @@
+/* How attempts end: in a record, or before policy, which may want another one. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_parts.h"
+#include "transfer.h"
+
+/* us that a refusal closes a gate for until policy has said how long. */
+#define GATE_FIRST 500000
+/* Bytes of a body that are searched for policy's patterns. */
+#define MATCH_BYTES 65536
+
+static bool policy_wants(const hf_shard *s, const hf_request *r) {
+    const hf_config *c = &s->settings->c;
+    int type = r->outcome.type;
+    int status = r->response != NULL ? r->response->status : 0;
+    if (s->stopping || r->cancelled) {
+        return false;
+    }
+    if (type != HF_T_NONE) {
+        return (c->retry_types >> type & 1) != 0;
+    }
+    if (r->matched) {
+        return true;
+    }
+    return status >= 0 && status < 600 &&
+           (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
+}
+
+static void fill_event(const hf_request *r, const char *host, int64_t now,
+                       hf_event *ev) {
+    memset(ev, 0, sizeof *ev);
+    const hf_outcome *o = &r->outcome;
+    const hf_response *resp = r->response;
+    const hf_attempt *last = &r->attempts[r->n_attempts - 1];
+    ev->seq = r->seq;
+    ev->type = o->type;
+    ev->phase = o->phase;
+    ev->origin = o->origin;
+    ev->status = resp != NULL ? resp->status : 0;
+    ev->curl_code = o->curl_code;
+    ev->attempt = r->n_attempts;
+    ev->elapsed = last->elapsed;
+    ev->since = now - r->accepted;
+    ev->left = r->job_due == HF_NEVER ? -1 : r->job_due - now;
+    ev->flags = (resp != NULL && resp->reused ? HF_EV_REUSED : 0) |
+                (o->phase >= HF_P_SEND || o->type == HF_T_NONE ? HF_EV_SENT : 0) |
+                (r->fresh ? HF_EV_FRESH : 0) | (r->grant.probe ? HF_EV_PROBE : 0) |
+                (r->matched ? HF_EV_MATCHED : 0) | (r->host_alive ? HF_EV_ALIVE : 0);
+    ev->proxy = r->exit;
+    ev->host_requests = (int64_t)r->host_requests;
+    size_t ns =
+        r->session.n < sizeof ev->session - 1 ? r->session.n : sizeof ev->session - 1;
+    if (ns > 0) {
+        memcpy(ev->session, r->session.p, ns);
+    }
+    size_t n = strlen(host);
+    n = n < sizeof ev->host - 1 ? n : sizeof ev->host - 1;
+    memcpy(ev->host, host, n);
+}
+
+static bool idempotent(hf_slice m) {
+    static const char *const names[] = {"GET", "HEAD",   "OPTIONS",
+                                        "PUT", "DELETE", "TRACE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (m.n == strlen(names[i]) && memcmp(m.p, names[i], m.n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static size_t copy_range(const hf_response *resp, hf_range at, char *out, size_t cap) {
+    size_t n = at.len < cap - 1 ? at.len : cap - 1;
+    if (n > 0) {
+        memcpy(out, resp->head.data + at.at, n);
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static bool ask_policy(hf_shard *s, hf_request *r, int flags, int64_t now) {
+    hf_event ev;
+    fill_event(r, r->url.hostport, now, &ev);
+    ev.flags |= flags;
+    if (idempotent(hf_request_method(s->settings, r))) {
+        ev.flags |= HF_EV_IDEMPOTENT;
+    }
+    if (r->response != NULL) {
+        copy_range(r->response, r->response->retry_after, ev.retry_after,
+                   sizeof ev.retry_after);
+        copy_range(r->response, r->response->date, ev.date, sizeof ev.date);
+    }
+    return hf_slots_push(&s->events, &ev) == 0;
+}
+
+static void judge(hf_shard *s, hf_request *r, int64_t now) {
+    r->state = HF_R_JUDGED;
+    hf_heap_set(&s->heap, &r->due, r->job_due);
+    if (s->unjudged.first != NULL || !ask_policy(s, r, 0, now)) {
+        hf_requests_append(&s->unjudged, r);
+    }
+    hf_stat_add(&s->counts.policy, 1);
+}
+
+void hf_shard_ask(hf_shard *s, int64_t now) {
+    while (s->unjudged.first != NULL && ask_policy(s, s->unjudged.first, 0, now)) {
+        hf_requests_take(&s->unjudged);
+    }
+}
+
+/* Whether policy closes gates for this status: it asks to see it then. */
+static bool is_gate(const hf_shard *s, int status) {
+    const hf_config *c = &s->settings->c;
+    return (status == 429 || status == 503) &&
+           (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
+}
+
+/* Ends the flight: host and engine may start another. */
+static void land(hf_shard *s, hf_request *r, int64_t now) {
+    hf_pace_end end = {.type = r->outcome.type,
+                       .origin = r->outcome.origin,
+                       .status = r->response != NULL ? r->response->status : 0,
+                       .elapsed = now - r->attempt_start,
+                       .via_proxy = r->proxy_shown != NULL};
+    hf_requests_remove(&s->running, r);
+    hf_heap_remove(&s->heap, &r->due);
+    hf_heap_remove(&s->hards, &r->hard);
+    if (r->exit >= 0) {
+        hf_exits_end(&s->shared->exits, r->exit, end.type == HF_T_NONE, end.elapsed,
+                     now);
+    }
+    r->host_alive = r->host->pace.last_ok > r->attempt_start;
+    r->host_requests = r->host->pace.requests;
+    if (end.type == HF_T_NONE && is_gate(s, end.status)) {
+        hf_pace_close_gate(&r->host->pace, now + GATE_FIRST, now);
+    }
+    hf_schedule_landed(&s->schedule, r, &end, now);
+    hf_shard_give_slot(s);
+    r->transfer = NULL;
+}
+
+void hf_shard_abort(hf_shard *s, hf_request *r, int64_t now) {
+    hf_outcome_set(&r->outcome, HF_T_SHUTDOWN, HF_P_QUEUE, HF_O_LOCAL, NULL);
+    land(s, r, now);
+    hf_shard_drop(s, r, now);
+}
+
+/* Whether the answer's body holds one of the texts that policy asks for. */
+static bool matches(const hf_shard *s, const hf_request *r) {
+    const hf_response *resp = r->response;
+    const char *const *p = s->settings->c.body_patterns;
+    if (p == NULL || resp == NULL || r->outcome.type != HF_T_NONE) {
+        return false;
+    }
+    size_t n = resp->body.len < MATCH_BYTES ? resp->body.len : MATCH_BYTES;
+    for (; *p != NULL; p++) {
+        if (n > 0 && memmem(resp->body.data, n, *p, strlen(*p)) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
+    land(s, r, now);
+    int status = r->response != NULL ? r->response->status : 0;
+    hf_request_note_attempt(r, status, now - r->attempt_start, r->proxy_shown);
+    r->matched = matches(s, r);
+    if (r->n_attempts > 0 && policy_wants(s, r)) {
+        judge(s, r, now);
+        return;
+    }
+    if (r->exit >= 0 && (r->exit_probe || r->n_attempts > 1)) {
+        /* Good news heals an exit; when there is no room for it, the next will do. */
+        ask_policy(s, r, HF_EV_NEWS, now);
+    }
+    hf_shard_report(s, r, now);
+}
+
+void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now) {
+    bool head_done = r->response != NULL && r->response->head_done;
+    if (r->transfer != NULL) {
+        /* The loop that wakes some day must find nothing of ours in its transfers. */
+        r->transfer->req = NULL;
+        r->transfer->resp = NULL;
+        r->leaked = r->body.p != NULL; /* libcurl points to it */
+    }
+    hf_outcome_set(&r->outcome, HF_T_ENGINE_STALLED,
+                   head_done ? HF_P_BODY : HF_P_CONNECT, HF_O_LOCAL, NULL);
+    land(s, r, now);
+    r->outcome.truncated = head_done ? HF_TRUNC_TIME : HF_TRUNC_NONE;
+    r->outcome.overrun = now - (r->attempt_start + r->limits.hard);
+    if (r->outcome.overrun < 0) {
+        r->outcome.overrun = -1; /* taken down with the loop, before its own time */
+    }
+    int status = r->response != NULL ? r->response->status : 0;
+    hf_request_note_attempt(r, status, now - r->attempt_start, r->proxy_shown);
+    hf_shard_report(s, r, now);
+}
+
+/* --- verdicts, back-off, cancel, stop ----------------------------------------------
+ */
+
+static void leave_policy(hf_shard *s, hf_request *r) {
+    for (hf_request *u = s->unjudged.first; u != NULL; u = u->next) {
+        if (u == r) {
+            hf_requests_remove(&s->unjudged, r);
+            break;
+        }
+    }
+    hf_stat_add(&s->counts.policy, (uint64_t)-1);
+}
+
+static void start_backoff(hf_shard *s, hf_request *r, const hf_verdict *v,
+                          int64_t now) {
+    free(r->next_proxy);
+    r->next_proxy = v->proxy[0] != '\0' ? strdup(v->proxy) : NULL;
+    r->exit = r->next_proxy != NULL ? v->exit : -1;
+    r->exit_probe = false;
+    r->fresh |= v->fresh != 0;
+    r->wait = v->delay > 0 ? v->delay : 0;
+    r->state = HF_R_BACKOFF;
+    hf_stat_add(&s->counts.retries, 1);
+    int64_t at = now + r->wait;
+    hf_heap_set(&s->heap, &r->due, at < r->job_due ? at : r->job_due);
+}
+
+void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
+    hf_request *r = hf_held_find(&s->held, v->seq);
+    if (r == NULL || r->state != HF_R_JUDGED) {
+        return;
+    }
+    if (v->retry && !s->stopping) {
+        start_backoff(s, r, v, now);
+        return;
+    }
+    leave_policy(s, r);
+    memcpy(r->denied, v->denied, sizeof r->denied);
+    r->denied[sizeof r->denied - 1] = '\0';
+    hf_shard_report(s, r, now);
+}
+
+void hf_shard_due(hf_shard *s, hf_request *r, int64_t now) {
+    if (now >= r->job_due) {
+        int64_t overrun = now - r->job_due;
+        if (r->state == HF_R_QUEUED) {
+            hf_schedule_remove(&s->schedule, r, now);
+        } else {
+            leave_policy(s, r);
+        }
+        hf_outcome_set(&r->outcome, HF_T_DEADLINE, HF_P_QUEUE, HF_O_LOCAL, NULL);
+        r->outcome.overrun = overrun;
+        hf_shard_note_overrun(s, overrun);
+        hf_shard_report(s, r, now);
+        return;
+    }
+    /* The back-off is over. */
+    hf_stat_add(&s->counts.policy, (uint64_t)-1);
+    hf_heap_set(&s->heap, &r->due, r->job_due);
+    hf_response_reset(r->response, HF_KEEP_BYTES);
+    if (hf_schedule_push(&s->schedule, r, true, now) != 0) {
+        hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
+        hf_shard_report(s, r, now);
+    }
+}
+
+/* Takes a request that does not run out of where it waits. */
+static void pull(hf_shard *s, hf_request *r, int64_t now) {
+    if (r->state == HF_R_QUEUED) {
+        hf_schedule_remove(&s->schedule, r, now);
+    } else {
+        leave_policy(s, r);
+    }
+}
+
+bool hf_shard_cancel(hf_shard *s, uint64_t seq, int64_t now) {
+    hf_request *r = hf_held_find(&s->held, seq);
+    if (r == NULL || r->state == HF_R_PARKED) {
+        return false;
+    }
+    r->cancelled = true;
+    if (r->state == HF_R_RUNNING) {
+        return true;
+    }
+    pull(s, r, now);
+    hf_outcome_set(&r->outcome, HF_T_CANCELLED, HF_P_QUEUE, HF_O_LOCAL, NULL);
+    hf_shard_report(s, r, now);
+    return false;
+}
+
+/* Ends admission: the backlog is dropped, what waits for policy keeps its outcome. */
+void hf_shard_end_admission(hf_shard *s, int64_t now) {
+    hf_request *r;
+    while ((r = hf_schedule_any(&s->schedule)) != NULL) {
+        hf_schedule_remove(&s->schedule, r, now);
+        hf_shard_drop(s, r, now);
+    }
+    for (uint32_t i = 0; i < s->held.size; i++) {
+        hf_request *next;
+        for (r = s->held.at[i]; r != NULL; r = next) {
+            next = r->same;
+            if (r->state == HF_R_JUDGED || r->state == HF_R_BACKOFF) {
+                leave_policy(s, r);
+                hf_shard_report(s, r, now);
+            }
+        }
+    }
+}

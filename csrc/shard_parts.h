@@ -1,0 +1,53 @@
+/* The parts of a shard among themselves: admit, judge, report. The owner's thread only.
+ *
+ * Requests come in by shard_admit.c, end their attempts in shard_judge.c and leave by
+ * shard_report.c; shard.c holds it together.
+ */
+#ifndef HF_SHARD_PARTS_H
+#define HF_SHARD_PARTS_H
+
+#include "shard.h"
+
+/* Bytes of memory that a response keeps for the next request. */
+#define HF_KEEP_BYTES 65536
+
+/* --- admit -------------------------------------------------------------------------
+ */
+
+/* Takes a new request into the backlog; one that is invalid or too late is answered. */
+void hf_shard_file(hf_shard *s, hf_request *r, int64_t now);
+
+/* One transfer less in flight; wakes a shard that waits for that. */
+void hf_shard_give_slot(hf_shard *s);
+
+/* --- judge -------------------------------------------------------------------------
+ */
+
+/* Applies a verdict of policy. One for a request that waits for none is passed over. */
+void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now);
+
+/* Cancels a request. Returns true when it runs: it is marked then, for the loop. */
+bool hf_shard_cancel(hf_shard *s, uint64_t seq, int64_t now);
+
+/* Ends admission: the backlog is dropped, what waits for policy keeps its outcome. */
+void hf_shard_end_admission(hf_shard *s, int64_t now);
+
+/* Puts what waited for room in the event ring before policy. */
+void hf_shard_ask(hf_shard *s, int64_t now);
+
+/* --- report ------------------------------------------------------------------------
+ */
+
+/* Lets go of a request that a stop leaves unanswered: `shutdown`, or no record. */
+void hf_shard_drop(hf_shard *s, hf_request *r, int64_t now);
+
+/* A response from the pool, or a new one; NULL without memory. */
+hf_response *hf_shard_response(hf_shard *s);
+
+/* Puts one back; NULL is allowed. */
+void hf_shard_recycle(hf_shard *s, hf_response *resp);
+
+/* Frees the pool. */
+void hf_shard_free_responses(hf_shard *s);
+
+#endif

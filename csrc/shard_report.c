@@ -1,0 +1,159 @@
+/* The record of a request, or none: the last step of each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_parts.h"
+
+/* Responses kept for reuse. */
+#define SPARE_RESPONSES 512
+
+/* --- responses ---------------------------------------------------------------------
+ */
+
+hf_response *hf_shard_response(hf_shard *s) {
+    hf_response *resp = s->spare;
+    if (resp != NULL) {
+        s->spare = resp->next;
+        s->n_spare--;
+        return resp;
+    }
+    resp = malloc(sizeof *resp);
+    if (resp != NULL) {
+        const hf_config *c = &s->settings->c;
+        hf_response_init(resp, c->max_headers, c->max_body);
+    }
+    return resp;
+}
+
+static void free_response(hf_response *resp) {
+    if (resp != NULL) {
+        hf_response_free(resp);
+        free(resp);
+    }
+}
+
+void hf_shard_recycle(hf_shard *s, hf_response *resp) {
+    if (resp == NULL) {
+        return;
+    }
+    if (s->n_spare >= SPARE_RESPONSES) {
+        free_response(resp);
+        return;
+    }
+    hf_response_reset(resp, HF_KEEP_BYTES);
+    resp->next = s->spare;
+    s->spare = resp;
+    s->n_spare++;
+}
+
+void hf_shard_free_responses(hf_shard *s) {
+    while (s->spare != NULL) {
+        hf_response *next = s->spare->next;
+        free_response(s->spare);
+        s->spare = next;
+    }
+}
+
+/* --- records -----------------------------------------------------------------------
+ */
+
+static void count_record(hf_shard *s, const hf_request *r) {
+    hf_counts *c = &s->counts;
+    const hf_response *resp = r->response;
+    int status = resp != NULL ? resp->status : 0;
+    hf_stat_add(&c->records, 1);
+    hf_stat_add(&c->by_class[status >= 100 && status < 600 ? status / 100 : 0], 1);
+    hf_stat_add(&c->by_type[r->outcome.type], 1);
+    if (resp != NULL) {
+        hf_stat_add(&c->bytes_wire, resp->wire_size);
+        hf_stat_add(&c->bytes_body, resp->body.len);
+    }
+}
+
+/* Lets go of a request whose record is out, or that gets none. */
+static void dispose(hf_shard *s, hf_request *r) {
+    s->answered++;
+    s->answered_charge += r->charge;
+    hf_held_remove(&s->held, r);
+    hf_shard_recycle(s, r->response);
+    if (!r->leaked) {
+        hf_request_free(r);
+    }
+}
+
+static int write_record(hf_shard *s, const hf_request *r, int64_t now) {
+    const hf_settings *st = s->settings;
+    char name[64];
+    hf_facts facts = {.proxy = r->proxy_shown, .impersonate = NULL, .now = now};
+    if (r->impersonate.p != NULL && r->impersonate.n < sizeof name) {
+        memcpy(name, r->impersonate.p, r->impersonate.n);
+        name[r->impersonate.n] = '\0';
+        facts.impersonate = name;
+    } else if (st->c.impersonate[0] != '\0') {
+        facts.impersonate = st->c.impersonate;
+    }
+    return hf_record_write(&s->encoder, &s->ring, r, r->response, &facts);
+}
+
+/* Tries to put the record out. Memory that is short is not worth losing a record for:
+ * the body goes first, and what then does not fit waits. */
+static bool emit(hf_shard *s, hf_request *r, int64_t now) {
+    int rc = write_record(s, r, now);
+    if (rc == HF_ENOMEM && r->response != NULL) {
+        hf_shard_recycle(s, r->response);
+        r->response = NULL;
+        hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, r->outcome.phase, HF_O_LOCAL,
+                       NULL);
+        rc = write_record(s, r, now);
+    }
+    if (rc != 0) {
+        return false;
+    }
+    count_record(s, r);
+    dispose(s, r);
+    return true;
+}
+
+void hf_shard_report(hf_shard *s, hf_request *r, int64_t now) {
+    hf_heap_remove(&s->heap, &r->due);
+    if (!hf_request_claim(r)) {
+        return; /* the watchdog has reported it; its memory is the old loop's */
+    }
+    if (s->parked.first == NULL && emit(s, r, now)) {
+        return;
+    }
+    r->state = HF_R_PARKED;
+    hf_requests_append(&s->parked, r);
+    hf_stat_add(&s->counts.ring_full, 1);
+}
+
+void hf_shard_unpark(hf_shard *s, int64_t now) {
+    while (s->parked.first != NULL) {
+        hf_request *r = s->parked.first;
+        hf_requests_remove(&s->parked, r);
+        if (!emit(s, r, now)) {
+            /* Back to the front: the order of ending is kept. */
+            r->next = s->parked.first;
+            r->prev = NULL;
+            if (r->next != NULL) {
+                r->next->prev = r;
+            } else {
+                s->parked.last = r;
+            }
+            s->parked.first = r;
+            s->parked.n++;
+            return;
+        }
+    }
+}
+
+void hf_shard_drop(hf_shard *s, hf_request *r, int64_t now) {
+    if (s->settings->c.report_unanswered) {
+        hf_outcome_set(&r->outcome, HF_T_SHUTDOWN, HF_P_QUEUE, HF_O_LOCAL, NULL);
+        hf_shard_report(s, r, now);
+        return;
+    }
+    hf_heap_remove(&s->heap, &r->due);
+    hf_stat_add(&s->counts.dropped, 1);
+    dispose(s, r);
+}
