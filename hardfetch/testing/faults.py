@@ -168,7 +168,8 @@ def _connection() -> list[Spec]:
         ),
         spec(
             "reset-after-accept", "reset", "resets what it has just accepted",
-            _reset_at_once, ("connection_reset", "send_error", "empty_reply"),
+            _reset_at_once,
+            ("connection_reset", "send_error", "empty_reply", "connect_error"),
             kind="raw", gauntlet=True,
         ),
         spec(

@@ -212,7 +212,7 @@ def _hanging() -> list[Spec]:
                     lambda s: frame(HEADERS, 0, s.id, b"\x88"), 0.01,
                 )
             ),
-            ("http2_error", "headers_too_large", *SILENCE),
+            ("http2_error", "headers_too_large", "bad_response", *SILENCE),
         ),
         one(
             "settings-flood", "SETTINGS frames flat out",
@@ -276,11 +276,12 @@ def _ending() -> list[Spec]:
         one(
             "bad-frame", "a DATA frame for stream 0",
             on_request(sends(lambda _: frame(DATA, 0, 0, b"x"))), ignored,
+            hangs=True, gauntlet=True,
         ),
         one(
             "bad-hpack", "a header block that can't be decoded",
             on_request(sends(lambda s: frame(HEADERS, END_HEADERS, s.id, b"\xff" * 9))),
-            ignored,
+            ignored, hangs=True, gauntlet=True,
         ),
         one("interim-103", "three 103s before the 200", on_request(sends(hints)), (OK,),
             status=200, content=b"hello"),

@@ -128,7 +128,7 @@ def _locations() -> list[Spec]:
         ("file", b"file:///etc/passwd", kept),
         ("gopher", b"gopher://127.0.0.1/", kept),
         ("javascript", b"javascript:void(0)", kept),
-        ("no-host", b"http:///1k", ((OK, "bad_redirect"), None)),
+        ("three-slashes", b"http:///{netloc}/1k", ((OK, "bad_redirect"), None)),
         ("bad-port", b"http://127.0.0.1:99999/", kept),
         ("decimal-ip", b"http://2130706433:{port}/1k", good),
         ("short-ip", b"http://127.1:{port}/1k", good),
