@@ -7,7 +7,7 @@ import pytest
 from hardfetch.testing.gauntlet import LIMITED, TOLERANCE, gauntlet_faults, run_gauntlet
 
 HEAVY = {"endless-body", "endless-chunks", "h2-endless-body"}
-"""They end by `max_body`, and 16 MiB of record each are another matter than deadlines."""
+"""They end by `max_body`: records of 16 MiB are another matter than deadlines."""
 
 
 @pytest.mark.slow
