@@ -1,8 +1,10 @@
 #include "output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -21,6 +23,7 @@
 int hf_output_init(hf_output *o, hf_shared *shared, const hf_atomic_u32 *finished) {
     memset(o, 0, sizeof *o);
     o->shared = shared;
+    o->again = -1;
     o->finished = finished;
     o->n = shared->n_shards;
     o->rings = calloc((size_t)o->n, sizeof *o->rings);
@@ -34,6 +37,9 @@ int hf_output_init(hf_output *o, hf_shared *shared, const hf_atomic_u32 *finishe
 }
 
 void hf_output_free(hf_output *o) {
+    if (o->rings != NULL && o->again >= 0) {
+        close(o->again);
+    }
     free(o->rings);
     o->rings = NULL;
 }
@@ -52,7 +58,17 @@ static bool at_end(hf_output *o) {
     return true;
 }
 
-/* What stands first in the ring whose turn it is. Returns the number of segments. */
+static void limit(struct iovec seg[2], int *n, size_t most) {
+    if (seg[0].iov_len >= most) {
+        seg[0].iov_len = most;
+        *n = 1;
+    } else if (*n > 1 && seg[1].iov_len > most - seg[0].iov_len) {
+        seg[1].iov_len = most - seg[0].iov_len;
+    }
+}
+
+/* What stands first in the ring whose turn it is, no more of it than was seen when its
+ * turn began: that ends with a record. Returns the number of segments. */
 static int peek(hf_output *o, struct iovec seg[2]) {
     for (int tries = 0; tries <= o->n; tries++) {
         int n = hf_ring_peek(o->rings[o->current], seg);
@@ -60,6 +76,7 @@ static int peek(hf_output *o, struct iovec seg[2]) {
             if (o->left == 0) {
                 o->left = seg[0].iov_len + (n > 1 ? seg[1].iov_len : 0);
             }
+            limit(seg, &n, o->left);
             return n;
         }
         o->left = 0;
@@ -172,32 +189,51 @@ int64_t hf_output_read(hf_output *o, uint8_t *buf, size_t cap, int64_t timeout) 
 
 typedef enum sink_kind { SINK_FILE, SINK_PIPE, SINK_SOCKET } sink_kind;
 
-static sink_kind kind_of(int fd) {
-    struct stat st;
-    if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
-        return SINK_FILE;
+/* A descriptor as it is written to. */
+typedef struct sink {
+    int fd;
+    sink_kind kind;
+    size_t piece; /* bytes that one write may take */
+} sink;
+
+/* Opens a pipe or terminal once more, so that it can be non-blocking for us without
+ * being so for all who share the caller's description. -1 when that can't be. */
+static int open_again(hf_output *o, int fd, const struct stat *st) {
+    if (o->again >= 0 && o->again_dev == st->st_dev && o->again_ino == st->st_ino) {
+        return o->again;
     }
-    return S_ISSOCK(st.st_mode) ? SINK_SOCKET : SINK_PIPE;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (o->again >= 0) {
+        close(o->again);
+    }
+    o->again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    o->again_dev = st->st_dev;
+    o->again_ino = st->st_ino;
+    return o->again;
 }
 
-static size_t limit(struct iovec seg[2], int *n, size_t most) {
-    if (seg[0].iov_len >= most) {
-        seg[0].iov_len = most;
-        *n = 1;
-    } else if (*n > 1 && seg[1].iov_len > most - seg[0].iov_len) {
-        seg[1].iov_len = most - seg[0].iov_len;
+static sink sink_of(hf_output *o, int fd) {
+    struct stat st;
+    if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
+        return (sink){fd, SINK_FILE, FILE_PIECE};
     }
-    return seg[0].iov_len + (*n > 1 ? seg[1].iov_len : 0);
+    if (S_ISSOCK(st.st_mode)) {
+        return (sink){fd, SINK_SOCKET, FILE_PIECE};
+    }
+    int again = S_ISFIFO(st.st_mode) || isatty(fd) ? open_again(o, fd, &st) : -1;
+    return again >= 0 ? (sink){again, SINK_PIPE, FILE_PIECE}
+                      : (sink){fd, SINK_PIPE, PIPE_PIECE};
 }
 
 /* One write that does not block: the piece is what the descriptor takes at once. */
-static ssize_t write_some(int fd, sink_kind kind, struct iovec seg[2], int n) {
-    if (kind == SINK_SOCKET) {
+static ssize_t write_some(const sink *to, struct iovec seg[2], int n) {
+    limit(seg, &n, to->piece);
+    if (to->kind == SINK_SOCKET) {
         struct msghdr m = {.msg_iov = seg, .msg_iovlen = (size_t)n};
-        return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+        return sendmsg(to->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    limit(seg, &n, kind == SINK_PIPE ? PIPE_PIECE : FILE_PIECE);
-    return writev(fd, seg, n);
+    return writev(to->fd, seg, n);
 }
 
 /* Waits until fd takes bytes. Returns 1, 0 after the time, HF_EINTR, HF_EPIPE. */
@@ -226,20 +262,19 @@ static int64_t write_failed(hf_errbuf err) {
 }
 
 /* Writes what waits, while fd takes it. Returns bytes written or a failure. */
-static int64_t pump(hf_output *o, int fd, sink_kind kind, int64_t until,
-                    hf_errbuf err) {
+static int64_t pump(hf_output *o, const sink *to, int64_t until, hf_errbuf err) {
     struct iovec seg[2];
     int64_t done = 0;
     int n;
     while ((n = peek(o, seg)) > 0) {
-        if (kind != SINK_FILE) {
+        if (to->kind != SINK_FILE) {
             int64_t left = until - hf_now();
-            int rc = writable(o, fd, left > 0 ? left : 0);
+            int rc = writable(o, to->fd, left > 0 ? left : 0);
             if (rc <= 0) {
                 return done > 0 ? done : rc;
             }
         }
-        ssize_t w = write_some(fd, kind, seg, n);
+        ssize_t w = write_some(to, seg, n);
         if (w < 0 && errno != EAGAIN) {
             return done > 0 && errno == EINTR ? done : write_failed(err);
         }
@@ -267,14 +302,14 @@ static bool linger(hf_output *o) {
 int64_t hf_output_drain(hf_output *o, int fd, int64_t timeout, hf_errbuf err) {
     struct iovec seg[2];
     int64_t until = hf_now() + timeout;
-    sink_kind kind = kind_of(fd);
+    sink to = sink_of(o, fd);
     int64_t done = 0;
     int n = await(o, seg, timeout);
     if (n <= 0) {
         return n;
     }
     do {
-        int64_t wrote = pump(o, fd, kind, until, err);
+        int64_t wrote = pump(o, &to, until, err);
         if (wrote <= 0) {
             return done > 0 && wrote != HF_EPIPE && wrote != HF_EIO ? done : wrote;
         }

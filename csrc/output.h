@@ -6,6 +6,8 @@
 #ifndef HF_OUTPUT_H
 #define HF_OUTPUT_H
 
+#include <sys/types.h>
+
 #include "shard.h"
 
 typedef struct hf_output {
@@ -14,9 +16,10 @@ typedef struct hf_output {
     int n;
     int current; /* ring whose segment is being taken */
     size_t left; /* bytes of that segment still to take */
+    int again;   /* a pipe opened once more, -1 = none */
+    dev_t again_dev;
+    ino_t again_ino;
     hf_stat drained;
-    hf_stat wakeups;
-    hf_stat lost;
     hf_atomic_u32 interrupted;
     const hf_atomic_u32 *finished; /* the engine's: no more input */
 } hf_output;
