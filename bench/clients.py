@@ -1,0 +1,166 @@
+"""The command line of each client for a workload, and what one run of it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from servers import Site
+    from workloads import Workload
+
+HERE = Path(__file__).parent
+LIMIT = 300  # seconds for any one command
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: CPU and time in seconds, memory in bytes."""
+
+    cpu: float
+    elapsed: float
+    rss: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where programs, files and outputs are."""
+
+    build: Path
+    folder: Path
+    python: str = sys.executable
+
+    @property
+    def records(self) -> Path:
+        return self.folder / "records"
+
+
+def libcurl() -> str:
+    """Return the path of curl_cffi's shared object."""
+    spec = find_spec("curl_cffi._wrapper")
+    assert spec is not None
+    assert spec.origin is not None
+    return spec.origin
+
+
+def run(place: Place, command: Sequence[str | Path]) -> Cost:
+    """Run the command by bench_cost. Raises RuntimeError with its words if it fails."""
+    told = place.folder / "cost.json"
+    done = subprocess.run(
+        [place.build / "bench_cost", told, *command],
+        cwd=place.folder,  # python -m looks there first
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "HARDFETCH_LIBCURL": libcurl()},
+        timeout=LIMIT,
+        check=False,
+    )
+    if done.returncode != 0:
+        words = " ".join(map(str, command[:6]))
+        raise RuntimeError(f"{words}: {done.stderr.decode(errors='replace')[-2000:]}")
+    raw = json.loads(told.read_text())
+    return Cost(raw["user"] + raw["system"], raw["elapsed"], raw["rss_kb"] * 1024)
+
+
+def _tls(work: Workload, site: Site) -> list[str]:
+    return ["--cacert", str(site.bundle)] if work.tls else []
+
+
+def _resolve(work: Workload, site: Site) -> list[str]:
+    entries = site.resolve() if work.page == "hosts" else []
+    return [word for entry in entries for word in ("--resolve", entry)]
+
+
+def _profile(work: Workload) -> list[str]:
+    return ["--impersonate", work.impersonate] if work.impersonate else []
+
+
+def _floor(work: Workload, site: Site, place: Place, urls: Path) -> list[str]:
+    profile = ["--impersonate", "chrome146"] if work.impersonate else []
+    output = {"file": ["-o", str(place.records)], "null": ["-o", os.devnull]}
+    return [
+        str(place.build / "bench_floor"),
+        f"-c{work.concurrency}",
+        *output.get(work.output, []),
+        *(["--timeout", f"{work.timeout * 1000:.0f}"] if work.page == "hang" else []),
+        *(["--compressed"] if work.compressed else []),
+        *_tls(work, site),
+        *profile,
+        *_resolve(work, site),
+        str(urls),
+    ]
+
+
+def _hardfetch(work: Workload, site: Site, place: Place, urls: Path) -> list[str]:
+    output = str(place.records) if work.output == "file" else os.devnull
+    return [
+        *(place.python, "-m", "hardfetch", "fetch", "--quiet", "--retries", "0"),
+        *("-o", output, "-c", str(work.concurrency), "--max-per-host", "0"),
+        *("--timeout", str(work.timeout)),
+        *_tls(work, site),
+        *_profile(work),
+        *_resolve(work, site),
+        str(urls),
+    ]
+
+
+def _peer(
+    client: str, work: Workload, site: Site, place: Place, urls: Path
+) -> list[str]:
+    name, _, variant = client.partition("-grease")
+    output = {
+        "file": ["--output", str(place.records)],
+        "null": ["--output", "/dev/null"],
+    }
+    return [
+        *(place.python, str(HERE / "peers.py"), name, "--urls", str(urls)),
+        *output.get(work.output, []),
+        *("--concurrency", str(work.concurrency), "--timeout", str(work.timeout)),
+        *(["--grease"] if client != name or variant else []),
+        *_tls(work, site),
+        *_profile(work),
+        *_resolve(work, site),
+    ]
+
+
+def command(
+    client: str, work: Workload, site: Site, place: Place, urls: Path
+) -> list[str]:
+    """Return the command by which the client does the work for the URLs in a file."""
+    if client == "floor":
+        return _floor(work, site, place, urls)
+    if client == "hardfetch":
+        return _hardfetch(work, site, place, urls)
+    return _peer(client, work, site, place, urls)
+
+
+def check(client: str, work: Workload, place: Place, n: int) -> None:
+    """Raise RuntimeError unless the output holds what n requests must bring."""
+    if work.output != "file" or client == "floor":
+        return
+    data = place.records.read_bytes()
+    lines, good = data.count(b"\n"), data.count(b'"status_code":200,"http_version"')
+    if lines != n or good != work.good(n):
+        raise RuntimeError(
+            f"{client} wrote {lines} records, {good} of them good, for {n} requests"
+        )
+
+
+def measure(client: str, work: Workload, site: Site, place: Place, n: int) -> Cost:
+    """Let the client fetch n URLs of the workload and return what that took."""
+    urls = place.folder / "urls"
+    urls.write_text("".join(f"{url}\n" for url in work.urls(site, n)))
+    place.records.unlink(missing_ok=True)
+    cost = run(place, command(client, work, site, place, urls))
+    check(client, work, place, n)
+    place.records.unlink(missing_ok=True)
+    return cost

@@ -1,0 +1,149 @@
+"""What is fetched in a comparison, and by whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from servers import Site
+
+EVERYONE = (
+    "floor",
+    "hardfetch",
+    "hardfetch-map",
+    "pycurl",
+    "wreq",
+    "primp",
+    "aiohttp",
+    "curl_cffi",
+    "curl_cffi-threads",
+    "httpx",
+)
+#: Those that take addresses of --resolve, and so reach hosts that no name server knows.
+RESOLVING = ("floor", "hardfetch", "pycurl", "aiohttp", "curl_cffi-grease", "curl_cffi")
+#: Slow clients get this share of the requests, or a round would take minutes.
+SHARE = {"curl_cffi": 4, "curl_cffi-threads": 4, "aiohttp": 4, "httpx": 20}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the comparison."""
+
+    name: str
+    title: str
+    page: str  # path on the site; "hosts": each TLS host once; "hang": a fifth hangs
+    count: int  # requests of a fast client
+    clients: tuple[str, ...] = EVERYONE
+    concurrency: int = 64
+    timeout: float = 10.0  # seconds
+    output: str = "file"  # or null: /dev/null; none: no records, objects only
+    delay_ms: int | None = None  # bench/server.c answers then, that much later
+    tls: bool = False
+    compressed: bool = False
+    impersonate: str | None = None
+    quick: bool = False  # part of the short run
+
+    def number(self, client: str) -> int:
+        """Return how many requests the client gets."""
+        if self.page == "hosts":
+            return self.count
+        return max(self.count // SHARE.get(client, 1), self.concurrency, 50)
+
+    def urls(self, site: Site, n: int) -> list[str]:
+        """Return n URLs, each another one."""
+        if self.page == "hosts":
+            return site.hosts()[:n]
+        if self.page == "hang":
+            pages = ("hang", "1k", "1k", "1k", "1k")
+            return [f"{site.url(pages[k % 5])}?{k}" for k in range(n)]
+        base = site.url(self.page)
+        if self.tls:
+            base = f"https://localhost:{site.tls}/{self.page}"
+        return [f"{base}?{k}" for k in range(n)]
+
+    def good(self, n: int) -> int:
+        """Return how many of n requests must come out with status 200."""
+        return n - (n + 4) // 5 if self.page == "hang" else n
+
+
+_FEW = ("floor", "hardfetch", "pycurl", "wreq", "aiohttp", "curl_cffi")
+
+
+def _latency(concurrency: int) -> Workload:
+    return Workload(
+        f"latency-{concurrency}",
+        f"1 KiB after 200 ms, {concurrency:,} in flight",
+        "1k",
+        max(4 * concurrency, 10_000),
+        _FEW if concurrency > 1000 else (*_FEW, "primp"),
+        concurrency,
+        timeout=60.0,
+        delay_ms=200,
+    )
+
+
+WORKLOADS = (
+    Workload("1k", "1 KiB kept alive", "1k", 20_000, quick=True),
+    Workload("30k", "30 KiB HTML kept alive", "30k", 10_000, quick=True),
+    Workload(
+        "30k-null",
+        "30 KiB HTML, records to /dev/null",
+        "30k",
+        10_000,
+        ("floor", "hardfetch", "hardfetch-map", "curl_cffi"),
+        output="null",
+        quick=True,
+    ),
+    Workload(
+        "1k-objects",
+        "1 KiB as objects: status and text, no record",
+        "1k",
+        20_000,
+        ("hardfetch-map", "pycurl", "wreq", "aiohttp", "curl_cffi"),
+        output="none",
+    ),
+    Workload(
+        "200k-gzip", "200 KiB HTML sent as gzip", "200k", 1500, _FEW, compressed=True
+    ),
+    Workload(
+        "1k-h2",
+        "1 KiB over h2 and TLS",
+        "1k",
+        10_000,
+        ("floor", "hardfetch", "curl_cffi", "wreq", "httpx"),
+        tls=True,
+    ),
+    Workload(
+        "500-tls",
+        "500 fresh TLS hosts, verified",
+        "hosts",
+        500,
+        tuple(name for name in RESOLVING if name != "curl_cffi-grease"),
+        tls=True,
+        quick=True,
+    ),
+    Workload(
+        "500-tls-chrome",
+        "500 fresh TLS hosts, verified, as Chrome",
+        "hosts",
+        500,
+        ("floor", "hardfetch", "curl_cffi-grease", "curl_cffi"),
+        tls=True,
+        impersonate="chrome",
+        quick=True,
+    ),
+    _latency(1000),
+    _latency(4000),
+    _latency(10_000),
+    Workload(
+        "hang-20",
+        "1 KiB, a fifth hangs for a timeout of 1 s",
+        "hang",
+        4000,
+        _FEW,
+        concurrency=512,
+        timeout=1.0,
+        delay_ms=0,
+    ),
+)
