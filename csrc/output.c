@@ -261,13 +261,16 @@ static int64_t write_failed(hf_errbuf err) {
     return HF_EIO;
 }
 
-/* Writes what waits, while fd takes it. Returns bytes written or a failure. */
+/* Writes what waits, while the sink takes it. A sink that would block on write itself
+ * is asked first, the others when they have refused. Returns bytes written or a
+ * failure. */
 static int64_t pump(hf_output *o, const sink *to, int64_t until, hf_errbuf err) {
     struct iovec seg[2];
     int64_t done = 0;
+    bool ask = to->kind == SINK_PIPE && to->piece == PIPE_PIECE;
     int n;
     while ((n = peek(o, seg)) > 0) {
-        if (to->kind != SINK_FILE) {
+        if (ask) {
             int64_t left = until - hf_now();
             int rc = writable(o, to->fd, left > 0 ? left : 0);
             if (rc <= 0) {
@@ -278,6 +281,7 @@ static int64_t pump(hf_output *o, const sink *to, int64_t until, hf_errbuf err) 
         if (w < 0 && errno != EAGAIN) {
             return done > 0 && errno == EINTR ? done : write_failed(err);
         }
+        ask = w < 0 || (to->kind == SINK_PIPE && to->piece == PIPE_PIECE);
         if (w > 0) {
             advance(o, (size_t)w);
             done += w;
