@@ -24,7 +24,7 @@ define run-ctest
 	$(BIN)/ctest --output-on-failure --no-tests=error --test-dir build/$(1)
 endef
 
-.PHONY: help demo test test-c test-py test-wheel lint format sanitize sanitize-c sanitize-py clean
+.PHONY: help demo test test-c test-py test-wheel lint format sanitize sanitize-c sanitize-py fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -79,6 +79,19 @@ sanitize-py: $(VENV)/.built
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	    bin/python $(abspath $(BIN))/pytest -q -p no:cacheprovider -c $(CURDIR)/pyproject.toml \
 	    $(abspath $(ASAN_TESTS))
+
+# Findings are left in build/fuzz; each becomes a test.
+FUZZ_SECONDS := 60
+fuzz: $(VENV)/.built ## fuzz parsers and decoders, FUZZ_SECONDS=60 for each
+	@command -v clang >/dev/null || { echo "hardfetch: clang is needed to fuzz; install it (Debian, Ubuntu: apt install clang)" >&2; exit 1; }
+	CC=clang $(CMAKE) -S . -B build/fuzz -G Ninja -DHF_FUZZ=ON \
+	    -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja
+	$(CMAKE) --build build/fuzz --target fuzzers
+	cd build/fuzz && for target in fuzz_*; do \
+	    mkdir -p corpus/$$target && \
+	    HARDFETCH_LIBCURL=$(abspath $(LIBCURL)) ./$$target -max_total_time=$(FUZZ_SECONDS) \
+	        -verbosity=0 -print_final_stats=1 -timeout=10 corpus/$$target || exit 1; \
+	done
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .benchmarks
