@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -92,7 +93,8 @@ class RobotsRules:
             text = body[:MAX_BODY].decode("utf-8-sig", "replace")
             self._parsed = _protego().parse(text)
             delay = self._parsed.crawl_delay(agent)
-            self.crawl_delay = min(max(delay or 0.0, 0.0), max_delay)
+            if delay is not None and delay > 0:  # not so for NaN
+                self.crawl_delay = min(delay, max_delay)
 
     def allows(self, url: str) -> bool:
         """Tell whether the URL may be fetched."""
@@ -102,11 +104,16 @@ class RobotsRules:
 
 
 def _protego() -> Any:
+    remedy = "pip install 'hardfetch[robots]'"
     try:
-        return import_module("protego").Protego
-    except ModuleNotFoundError:
-        remedy = "pip install 'hardfetch[robots]'"
+        installed = version("protego")
+    except PackageNotFoundError:
         raise OptionError(f"robots: protego is missing; {remedy}") from None
+    # Before 0.7 wildcards were regular expressions: one line of a robots.txt
+    # ("Disallow: /*a*a*a*b") and one long URL kept the matcher busy for seconds to hours.
+    if [int(part) for part in installed.split(".")[:2] if part.isdigit()] < [0, 7]:
+        raise OptionError(f"robots: protego {installed} is older than 0.7; {remedy}")
+    return import_module("protego").Protego
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,20 @@ def test_old_rules_stand_in_for_a_server_that_is_down() -> None:
     assert cache.check("http://h/", 251.0).answer == "deny"
 
 
+def test_a_line_full_of_wildcards_costs_no_time() -> None:
+    body = b"User-agent: *\nDisallow: /" + b"*a" * 200 + b"*b\n"
+    rules = RobotsRules(200, body, "hardfetch")
+    assert rules.allows("http://h/" + "a" * 5_000)
+    assert not rules.allows("http://h/" + "a" * 5_000 + "b")
+
+
+def test_an_old_protego_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hardfetch.robots.version", lambda _: "0.6.1")
+    with pytest.raises(ValueError, match=r"older than 0\.7"):
+        RobotsRules(200, RULES, "hardfetch")
+    assert RobotsRules(404, b"", "hardfetch").allows("http://h/")
+
+
 def test_the_cache_is_bounded() -> None:
     cache = RobotsCache("hardfetch", max_origins=10)
     for n in range(100):
