@@ -106,3 +106,35 @@ $(VENV)/.built: $(VENV)/.tools pyproject.toml hardfetch/_version.py $(BUILD_FILE
 	@mkdir -p build
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
 	@touch $@
+
+# --- benches: other clients live in an environment of their own ----------------------
+
+BENCH := build/bench-venv
+
+.PHONY: bench bench-check bench-programs
+
+# BENCH_ARGS=--full measures all workloads; bench/compare.py tells more.
+bench: $(BENCH)/.built bench-programs ## compare with bare libcurl and other clients
+	$(BENCH)/bin/python bench/compare.py $(BENCH_ARGS)
+
+bench-check: $(VENV)/.built bench-programs ## assert how the costs compare
+	$(BIN)/pytest -q bench $(PYTEST_ARGS)
+
+# Exported symbols stand in for Python's: see bench/libcurl.h.
+bench-programs: $(VENV)/.tools
+	@mkdir -p build
+	@$(CMAKE) -S . -B build/bench -G Ninja -DHF_BENCH=ON -DCMAKE_ENABLE_EXPORTS=ON \
+	    -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+	    >build/bench.log || { cat build/bench.log; exit 1; }
+	$(CMAKE) --build build/bench
+
+$(BENCH)/.built: $(VENV)/.built bench/requirements.txt $(shell find hardfetch -name '*.py')
+	$(BIN)/python -m venv $(BENCH)
+	rm -rf build/bench-wheel
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-build-isolation \
+	    --no-deps -w build/bench-wheel .
+	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check \
+	    -r bench/requirements.txt build/bench-wheel/*.whl
+	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check \
+	    --force-reinstall --no-deps build/bench-wheel/*.whl
+	@touch $@
