@@ -119,6 +119,7 @@ typedef struct hf_stats {
     uint64_t timer_sets;
     uint64_t socket_actions;
     uint64_t connects;      /* sockets opened */
+    uint64_t shortages;     /* attempts put off for want of descriptors or ports */
     uint64_t stalls;        /* libcurl calls longer than 200 ms */
     uint64_t loops_leaked;  /* loops given up by the watchdog */
     uint64_t deadlines_fired;

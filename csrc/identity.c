@@ -130,6 +130,19 @@ void hf_identity_free_all(hf_loop *l) {
     l->plain = NULL;
 }
 
+bool hf_identity_shed(hf_loop *l) {
+    const hf_curl *c = l->curl;
+    hf_heart_enter(&l->heart, "curl_multi_setopt", l->now);
+    for (hf_identity *id = l->identities; id != NULL; id = id->next) {
+        if (c->version >= 0x081000) {
+            c->curl_multi_setopt(id->multi, CURLMOPT_NETWORK_CHANGED,
+                                 (long)CURLMNWC_CLEAR_CONNS);
+        }
+    }
+    l->lost = !hf_heart_leave(&l->heart);
+    return !l->lost;
+}
+
 /* Each identity holds descriptors, so those not used for long give way. */
 static bool evict(hf_loop *l) {
     hf_identity *id = l->oldest;

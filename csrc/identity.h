@@ -50,6 +50,10 @@ int hf_identity_get(struct hf_loop *loop, const hf_request *r, hf_identity **out
  * err set when the profile is unknown, HF_ELIB. */
 int hf_identity_dress(const hf_identity *id, struct hf_transfer *t, hf_errbuf err);
 
+/* Closes the idle connections of all identities of a loop. Returns false when the loop
+ * has been given up meanwhile. */
+bool hf_identity_shed(struct hf_loop *loop);
+
 /* Frees all identities of a loop, running transfers too; requests are not touched. */
 void hf_identity_free_all(struct hf_loop *loop);
 

@@ -13,6 +13,8 @@
 #define DUE_SLICE 256
 /* Starts in one go, likewise. */
 #define START_SLICE 256
+/* us between two times that idle connections are closed for want of descriptors. */
+#define SHED_AGAIN 100000
 
 /* --- making and ending -------------------------------------------------------------
  */
@@ -132,12 +134,29 @@ static void set_due(hf_loop *l, hf_transfer *t) {
     hf_heap_set(&l->shard->heap, &t->req->due, at);
 }
 
+/* Ends the attempt. Where descriptors or ports are short, idle connections give theirs
+ * back. libcurl opens more than sockets (name servers, certificates) and does not tell
+ * what it lacked, so a failure without a cause is looked into. */
+static void finish(hf_loop *l, hf_request *r) {
+    hf_outcome *o = &r->outcome;
+    bool vague = o->type == HF_T_DNS_ERROR || o->type == HF_T_INTERNAL ||
+                 o->type == HF_T_OUT_OF_MEMORY;
+    if (vague && o->phase < HF_P_SEND && hf_shortage_of_descriptors()) {
+        hf_outcome_set(o, HF_T_TOO_MANY_OPEN_FILES, o->phase, HF_O_LOCAL, NULL);
+    }
+    bool shed =
+        hf_shortage_is(o->type) && l->now - l->shard->shortage.moved > SHED_AGAIN;
+    if (!shed || hf_identity_shed(l)) {
+        hf_shard_finish(l->shard, r, l->now);
+    }
+}
+
 /* The transfer is out of the multi and its request has its outcome. */
 static void settle(hf_loop *l, hf_transfer *t) {
     hf_request *r = t->req;
     t->identity->busy--;
     hf_transfer_rest(t);
-    hf_shard_finish(l->shard, r, l->now);
+    finish(l, r);
 }
 
 static void fail_start(hf_loop *l, hf_request *r, int rc, const char *why) {
@@ -148,7 +167,7 @@ static void fail_start(hf_loop *l, hf_request *r, int rc, const char *why) {
         int type = rc == HF_ENOMEM ? HF_T_OUT_OF_MEMORY : HF_T_INTERNAL;
         hf_outcome_set(&r->outcome, type, HF_P_QUEUE, HF_O_LOCAL, NULL);
     }
-    hf_shard_finish(l->shard, r, l->now);
+    finish(l, r);
 }
 
 static int get_transfer(hf_loop *l, hf_request *r, hf_transfer **t, hf_errbuf err) {

@@ -15,6 +15,7 @@
 #include "deadline.h"
 #include "outcome.h"
 #include "pace.h"
+#include "shortage.h"
 #include "url.h"
 
 typedef struct hf_slice {
@@ -60,6 +61,7 @@ typedef struct hf_request {
     int64_t wait;          /* us of back-off before the running attempt */
     hf_limits limits;
     hf_grant grant;       /* how its host let it start */
+    hf_put_off put_off;   /* for want of descriptors or ports */
     hf_url url;           /* text NULL when invalid */
     hf_outcome outcome;   /* of the last attempt, or why it is invalid */
     hf_attempt *attempts; /* &first, or an owned array of more */

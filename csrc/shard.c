@@ -35,6 +35,7 @@ int hf_shard_init(hf_shard *s, hf_shared *shared, int32_t number, hf_errbuf err)
     s->settings = shared->settings;
     s->number = number;
     s->stop_at = HF_NEVER;
+    hf_shortage_init(&s->shortage);
     s->wake.fd = -1;
     hf_inbox_init(&s->inbox);
     int rc = init_parts(s, err);

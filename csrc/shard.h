@@ -14,6 +14,7 @@
 #include "inbox.h"
 #include "record.h"
 #include "schedule.h"
+#include "shortage.h"
 
 /* The feeder waits until the window has emptied to here. */
 #define HF_LOW_WATER(window) ((uint64_t)(window) - (uint64_t)(window) / 4)
@@ -40,7 +41,7 @@ typedef struct hf_counts {
     hf_stat queued, in_flight, parked, policy; /* momentary */
     hf_stat by_class[6];
     hf_stat by_type[48];
-    hf_stat bytes_wire, bytes_body, ring_full;
+    hf_stat bytes_wire, bytes_body, ring_full, shortages;
     hf_stat epoll_waits, epoll_ctls, timer_sets, socket_actions, connects;
     hf_stat deadlines_fired, overrun_max;
     hf_stat overrun[32];
@@ -71,6 +72,7 @@ typedef struct hf_shard {
     bool stopping;            /* admission has ended */
     int64_t exits_at;         /* us: when to look for an exit again; 0 = now */
     int64_t no_exit_since;    /* us, 0 = one was found at the last look */
+    hf_shortage shortage;     /* of descriptors and ports */
 } hf_shard;
 
 int hf_shard_init(hf_shard *s, hf_shared *shared, int32_t number, hf_errbuf err);
@@ -109,7 +111,8 @@ bool hf_shard_take_inbox(hf_shard *s, int64_t now);
 hf_request *hf_shard_next(hf_shard *s, int64_t now);
 
 /* Ends the attempt of a running request, whose outcome and response are set: it goes to
- * policy or gets its record. `used` says whether a connection was tried. */
+ * policy or gets its record. One that failed for want of descriptors or ports comes
+ * back later, as if it had not begun. */
 void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now);
 
 /* Ends a running request that a stop has cut off: `shutdown`, or no record at all. */

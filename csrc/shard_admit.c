@@ -129,7 +129,7 @@ static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
 
 hf_request *hf_shard_next(hf_shard *s, int64_t now) {
     if (s->schedule.ready.first == NULL || !may_admit(s) || now < s->exits_at ||
-        !take_slot(s)) {
+        s->running.n >= s->shortage.cap || !take_slot(s)) {
         return NULL;
     }
     hf_request *r = pop(s, now);

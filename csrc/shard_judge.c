@@ -162,8 +162,36 @@ static bool matches(const hf_shard *s, const hf_request *r) {
     return false;
 }
 
+/* Whether the attempt failed of what this machine lacks for a moment: then it does not
+ * count, and the request waits for another. */
+static bool put_off(hf_shard *s, hf_request *r, int64_t now) {
+    if (!hf_shortage_is(r->outcome.type)) {
+        hf_shortage_pass(&s->shortage, now);
+        return false;
+    }
+    int64_t wait = hf_shortage_meet(&s->shortage, &r->put_off, s->running.n, now);
+    if (r->cancelled || wait < 0) {
+        return false;
+    }
+    hf_stat_add(&s->counts.started, (uint64_t)-1);
+    hf_stat_add(&s->counts.shortages, 1);
+    if (s->stopping) {
+        hf_shard_drop(s, r, now);
+        return true;
+    }
+    r->wait += wait;
+    r->state = HF_R_BACKOFF;
+    hf_stat_add(&s->counts.policy, 1);
+    int64_t at = now + wait;
+    hf_heap_set(&s->heap, &r->due, at < r->job_due ? at : r->job_due);
+    return true;
+}
+
 void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
     land(s, r, now);
+    if (put_off(s, r, now)) {
+        return;
+    }
     int status = r->response != NULL ? r->response->status : 0;
     hf_request_note_attempt(r, status, now - r->attempt_start, r->proxy_shown);
     r->matched = matches(s, r);
@@ -302,7 +330,11 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
             next = r->same;
             if (r->state == HF_R_JUDGED || r->state == HF_R_BACKOFF) {
                 leave_policy(s, r);
-                hf_shard_report(s, r, now);
+                if (hf_shortage_is(r->outcome.type) && r->state == HF_R_BACKOFF) {
+                    hf_shard_drop(s, r, now); /* that attempt was none */
+                } else {
+                    hf_shard_report(s, r, now);
+                }
             }
         }
     }

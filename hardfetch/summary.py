@@ -45,6 +45,7 @@ class Stats:
     timer_sets: int = 0
     socket_actions: int = 0
     connects: int = 0  # sockets opened
+    shortages: int = 0  # attempts put off for want of descriptors or ports
     stalls: int = 0  # libcurl calls longer than 200 ms
     loops_leaked: int = 0  # loops given up by the watchdog
     deadlines_fired: int = 0
@@ -157,6 +158,7 @@ class Summary:
         out["retries"] = stats.retries
         out["redirects"] = stats.redirects
         out["connects"] = stats.connects
+        out["shortages"] = stats.shortages
         out["overrun"] = {
             "fired": stats.deadlines_fired,
             "p50": stats.overrun_quantile(0.50),
