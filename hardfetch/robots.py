@@ -109,8 +109,8 @@ def _protego() -> Any:
         installed = version("protego")
     except PackageNotFoundError:
         raise OptionError(f"robots: protego is missing; {remedy}") from None
-    # Before 0.7 wildcards were regular expressions: one line of a robots.txt
-    # ("Disallow: /*a*a*a*b") and one long URL kept the matcher busy for seconds to hours.
+    # Before 0.7 wildcards were regular expressions: one line of robots.txt
+    # ("Disallow: /*a*a*a*b") and a long URL kept the matcher busy for ever.
     if [int(part) for part in installed.split(".")[:2] if part.isdigit()] < [0, 7]:
         raise OptionError(f"robots: protego {installed} is older than 0.7; {remedy}")
     return import_module("protego").Protego
