@@ -127,7 +127,12 @@ def run_gauntlet(
         runs = [_Run(client, job) for client in ([HARDFETCH] * hardfetch + clients)]
         for run in runs:
             run.meet(progress)
-    rows = [row for run in runs for row in run.rows]
+    order = {name: at for at, name in enumerate(names)}
+    rows = [
+        row
+        for run in runs
+        for row in sorted(run.rows, key=lambda row: order[row.fault])
+    ]
     mine = next((run for run in runs if run.client == HARDFETCH), None)
     if mine is None:
         return Report(rows, percentiles([]), {})

@@ -133,6 +133,8 @@ class Peer(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the connection and ends its script, wherever that is."""
         self._gone = True
+        # Python 3.10 takes a TLS transport for unclosed if only its peer closed it.
+        self.transport.close()
         if self.task is not None:
             self.task.cancel()
         self._wake_up()

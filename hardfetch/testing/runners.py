@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PARALLEL = 16
 MEMORY = 512 << 20
 """Bytes that a child may allocate beyond what it has: endless bodies are kept whole."""
-ALARM_FACTOR = 8
+ALARM_FACTOR = 4
 """The alarm rings at the limit; libcurl's own timeout is so many times longer."""
 
 Fault = dict[str, Any]
