@@ -8,6 +8,7 @@
 
 #include "loop.h"
 #include "shape.h"
+#include "tcpstate.h"
 #include "transfer.h"
 
 /* --- facts -------------------------------------------------------------------------
@@ -41,7 +42,7 @@ static int reached(const hf_transfer *t, long connectcode) {
         if (t->body_begun || t->resp->head_done) {
             return HF_P_BODY;
         }
-        return t->got_bytes ? HF_P_HEADERS : HF_P_FIRST_BYTE;
+        return t->got_bytes || t->heard ? HF_P_HEADERS : HF_P_FIRST_BYTE;
     }
     if (!t->resolved) {
         return HF_P_DNS;
@@ -49,19 +50,20 @@ static int reached(const hf_transfer *t, long connectcode) {
     if (!t->connected) {
         return HF_P_CONNECT;
     }
-    if (proxied(t) && !t->tls_began && connectcode / 100 != 2) {
+    /* The status of an answer to CONNECT is known before the answer is complete. */
+    bool tunnelled = t->sees_tls ? t->tls_began : connectcode / 100 == 2;
+    if (proxied(t) && !tunnelled) {
         return HF_P_PROXY;
     }
-    return HF_P_TLS;
+    return t->url->tls ? HF_P_TLS : HF_P_SEND;
 }
 
-static void look_at_socket(hf_transfer *t) {
-    struct sockaddr_storage peer;
-    socklen_t n = sizeof peer;
-    if (t->sent_at == 0 && t->fd >= 0) {
-        hf_sock *s = hf_poller_find(&t->identity->loop->poller, t->fd);
-        t->connected |= s != NULL && s->opener == t &&
-                        getpeername(t->fd, (struct sockaddr *)&peer, &n) == 0;
+static void look_at_sockets(hf_transfer *t) {
+    int fd = t->sent_at == 0 ? t->fd : -1;
+    while (fd >= 0) {
+        hf_sock *s = hf_poller_find(&t->identity->loop->poller, fd);
+        t->connected |= hf_tcp_look(fd).connected;
+        fd = s != NULL && s->opener == t ? s->next_fd : -1;
     }
 }
 
@@ -86,7 +88,7 @@ static void note_times(hf_transfer *t, int64_t now) {
 static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
     long connectcode = proxied(t) ? info_long(t, CURLINFO_HTTP_CONNECTCODE) : 0;
     long os_errno = code != 0 ? info_long(t, CURLINFO_OS_ERRNO) : 0;
-    look_at_socket(t);
+    look_at_sockets(t);
     *e = (hf_ending){.curl_code = code,
                      .os_errno = t->stop_errno != 0 ? t->stop_errno : (int32_t)os_errno,
                      .due = due,
@@ -98,13 +100,20 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .tls = t->url->tls,
                      .tls_bytes = t->tls_bytes,
                      .tls_garbage = t->tls_garbage,
-                     .got_bytes = t->got_bytes,
+                     .got_bytes = t->got_bytes || t->heard,
+                     .chunked = t->resp->chunked,
+                     .fresh = t->opened,
+                     .peer_ended = t->peer_ended,
                      .body_started = t->resp->head_done,
                      .reused = t->resp->reused};
     if (code == CURLE_PROXY) {
         e->proxy_error = (int32_t)info_long(t, CURLINFO_PROXY_ERROR);
     }
     e->phase = reached(t, connectcode);
+    if (code == CURLE_COULDNT_CONNECT && !proxied(t)) {
+        /* A reset right behind the handshake may come before libcurl looks. */
+        e->phase = HF_P_CONNECT;
+    }
     if (code == CURLE_SEND_ERROR && e->phase == HF_P_FIRST_BYTE) {
         e->phase = HF_P_SEND;
     }
@@ -120,10 +129,9 @@ static void note_decoded(hf_transfer *t) {
     }
 }
 
-static void bad_encoding(hf_transfer *t, hf_outcome *o) {
+static void bad_encoding(hf_outcome *o) {
     hf_outcome_set(o, HF_T_BAD_ENCODING, HF_P_DECODE, HF_O_SITE, NULL);
     o->truncated = HF_TRUNC_DECODE;
-    (void)t;
 }
 
 /* The exchange went well; what remains is whether the encoding came to its end. */
@@ -131,7 +139,7 @@ static void whole(hf_transfer *t, hf_outcome *o) {
     int rc = t->decoder != NULL ? hf_decoder_finish(t->decoder, &t->resp->body) : 0;
     hf_outcome_ok(o);
     if (rc == HF_EBAD) {
-        bad_encoding(t, o);
+        bad_encoding(o);
     } else if (rc == HF_EFULL) {
         o->truncated = HF_TRUNC_SIZE;
     } else if (rc != 0) {
@@ -150,7 +158,7 @@ static void stopped(hf_transfer *t, hf_outcome *o) {
         hf_outcome_set(o, HF_T_HEADERS_TOO_LARGE, HF_P_HEADERS, HF_O_SITE, NULL);
         break;
     case HF_STOP_ENCODING:
-        bad_encoding(t, o);
+        bad_encoding(o);
         break;
     case HF_STOP_BLOCKED:
         hf_outcome_set(o, HF_T_BLOCKED_ADDRESS, HF_P_CONNECT, HF_O_LOCAL, NULL);
@@ -269,21 +277,34 @@ static bool follow(hf_transfer *t, hf_outcome *o) {
 /* --- the ends ----------------------------------------------------------------------
  */
 
+/* A proxy that forwards requests in clear asks for credentials in the site's place. */
+static bool proxy_asks(const hf_transfer *t) {
+    return t->resp->status == 407 && proxied(t) && !socks(t) && !t->url->tls;
+}
+
 bool hf_transfer_end(hf_transfer *t, int code, int64_t now) {
     hf_outcome *o = &t->req->outcome;
     hf_response *r = t->resp;
     note_times(t, now);
-    if (t->stop == HF_STOP_DISCARD) {
+    if (t->stop == HF_STOP_DISCARD ||
+        (code != CURLE_OK && hf_transfer_passes_over(t))) {
         code = CURLE_OK;
     } else if (t->stop != HF_STOP_NONE) {
         stopped(t, o);
         return false;
     }
-    if (code != CURLE_OK || r->status == 0) {
-        failed(t, code != CURLE_OK ? code : CURLE_WEIRD_SERVER_REPLY, o);
+    /* libcurl takes a head that was cut off for a whole one. */
+    if (code != CURLE_OK || !r->head_done) {
+        failed(t, code, o);
         return false;
     }
     whole(t, o);
+    if (proxy_asks(t)) {
+        int32_t truncated = o->truncated;
+        hf_outcome_set(o, HF_T_PROXY_AUTH, HF_P_PROXY, HF_O_PROXY, NULL);
+        o->truncated = truncated;
+        return false;
+    }
     if (hf_response_redirects(r) && t->identity->loop->settings->c.max_redirects >= 0) {
         return follow(t, o);
     }

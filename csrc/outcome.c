@@ -9,6 +9,10 @@
 
 /* CURLPX_… of curl/curl.h, those that tell who is to blame. */
 enum {
+    PX_IDENTD = 7,
+    PX_IDENTD_DIFFER = 8,
+    PX_LONG_HOSTNAME = 9,
+    PX_LONG_USER = 11,
     PX_NO_AUTH = 12,
     PX_RECV_AUTH = 14,
     PX_REPLY_ADDRESS_TYPE = 17,
@@ -157,7 +161,14 @@ static int socks_type(const hf_ending *e, int *origin) {
         /* The proxy did its work: it says what the site did. */
         *origin = HF_O_SITE;
         return HF_T_PROXY_REFUSED;
+    case PX_IDENTD: /* replies 92 and 93 of SOCKS 4 */
+    case PX_IDENTD_DIFFER:
+        return HF_T_PROXY_REFUSED;
     default:
+        if (e->proxy_error >= PX_LONG_HOSTNAME && e->proxy_error <= PX_LONG_USER) {
+            *origin = HF_O_LOCAL;
+            return HF_T_INVALID_REQUEST;
+        }
         if (e->proxy_error >= PX_REPLY_ADDRESS_TYPE &&
             e->proxy_error <= PX_REQUEST_FAILED) {
             return HF_T_PROXY_REFUSED;
@@ -182,14 +193,21 @@ static int connect_type(const hf_ending *e, int *origin) {
     }
 }
 
+/* Where libcurl decodes, it has the second code for some encodings. Refusals of our own
+ * callbacks never come here. */
+static bool undecodable(const hf_ending *e) {
+    return e->body_started && (e->curl_code == CURLE_BAD_CONTENT_ENCODING ||
+                               e->curl_code == CURLE_WRITE_ERROR);
+}
+
 /* The exchange itself: the request went out, or should have. */
 static int answer_type(const hf_ending *e) {
     if (e->body_started) {
-        return HF_T_INCOMPLETE;
+        return undecodable(e) ? HF_T_BAD_ENCODING : HF_T_INCOMPLETE;
     }
     switch (e->curl_code) {
     case CURLE_GOT_NOTHING:
-        return HF_T_EMPTY_REPLY;
+        return e->got_bytes ? HF_T_BAD_RESPONSE : HF_T_EMPTY_REPLY;
     case CURLE_SEND_ERROR:
         return HF_T_SEND_ERROR;
     case CURLE_TOO_LARGE:
@@ -260,7 +278,6 @@ static int type_of(const hf_ending *e, int *origin) {
         return HF_T_INVALID_REQUEST;
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_ABORTED_BY_CALLBACK:
-    case CURLE_WRITE_ERROR:
         *origin = HF_O_LOCAL;
         return HF_T_INTERNAL;
     default:
@@ -272,18 +289,24 @@ static int truncated_of(const hf_ending *e, int type) {
     if (!e->body_started) {
         return HF_TRUNC_NONE;
     }
+    if (type == HF_T_BAD_ENCODING) {
+        return HF_TRUNC_DECODE;
+    }
     if (type != HF_T_INCOMPLETE) {
         return e->due != HF_DUE_NONE ? HF_TRUNC_TIME : HF_TRUNC_DISCONNECT;
     }
-    /* libcurl reports a broken chunk as a receive error that no system call had. */
-    bool framing = e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0;
+    /* libcurl reports a broken chunk as a receive error that no system call had; and so
+     * a TLS peer that goes without a close_notify. */
+    bool framing = e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0 && e->chunked &&
+                   (!e->tls || (e->fresh && !e->peer_ended));
     return framing ? HF_TRUNC_FRAMING : HF_TRUNC_DISCONNECT;
 }
 
 void hf_outcome_classify(const hf_ending *e, hf_outcome *out) {
     int origin = origin_of(e);
     int type = type_of(e, &origin);
-    hf_outcome_set(out, type, e->phase, origin, NULL);
+    int phase = type == HF_T_BAD_ENCODING ? HF_P_DECODE : e->phase;
+    hf_outcome_set(out, type, phase, origin, NULL);
     out->curl_code = e->curl_code;
     out->os_errno = e->os_errno;
     out->truncated = truncated_of(e, type);

@@ -59,6 +59,9 @@ typedef struct hf_ending {
     bool tls_bytes;      /* the TLS peer has sent something during the handshake */
     bool tls_garbage;    /* and its first bytes were no TLS record */
     bool got_bytes;      /* some byte of a response came */
+    bool chunked;        /* its body comes in chunks */
+    bool fresh;          /* the connection was made for this exchange */
+    bool peer_ended;     /* and its peer had closed it; known of fresh ones only */
     bool body_started;   /* the final head is complete */
     bool reused;         /* the connection had served before */
 } hf_ending;

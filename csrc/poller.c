@@ -85,17 +85,14 @@ static hf_sock *enter(hf_poller *p, int fd, bool ours, bool tls) {
     hf_sock *s = &p->socks[fd];
     bool listed = s->dirty; /* a number may come back while the list still names it */
     pthread_mutex_lock(&p->lock);
-    *s = (hf_sock){.gen = p->next_gen, .ours = ours, .tls = tls, .dirty = listed};
+    *s = (hf_sock){
+        .gen = p->next_gen, .ours = ours, .tls = tls, .dirty = listed, .next_fd = -1};
     pthread_mutex_unlock(&p->lock);
     return s;
 }
 
-hf_sock *hf_poller_opened(hf_poller *p, int fd, bool tls, void *opener) {
-    hf_sock *s = enter(p, fd, true, tls);
-    if (s != NULL) {
-        s->opener = opener;
-    }
-    return s;
+hf_sock *hf_poller_opened(hf_poller *p, int fd, bool tls) {
+    return enter(p, fd, true, tls);
 }
 
 /* Registers whatever the entry's state is in the kernel: a number may have been closed,

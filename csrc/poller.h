@@ -30,7 +30,8 @@ typedef struct hf_sock {
     bool dirty;     /* in the dirty list */
     bool dead;      /* shut down while idle: never watched again */
     void *owner;    /* identity whose multi uses it */
-    void *opener;   /* transfer that is connecting it, else NULL */
+    void *opener;   /* transfer that opened it, until that one rests; else NULL */
+    int next_fd;    /* another socket that the opener has opened, -1 = none */
 } hf_sock;
 
 typedef struct hf_poller {
@@ -62,7 +63,7 @@ int hf_poller_init(hf_poller *p, int wake_fd, hf_errbuf err);
 void hf_poller_free(hf_poller *p);
 
 /* Enters a socket that we opened. Returns its entry or NULL without memory. */
-hf_sock *hf_poller_opened(hf_poller *p, int fd, bool tls, void *opener);
+hf_sock *hf_poller_opened(hf_poller *p, int fd, bool tls);
 
 /* Forgets a socket that is about to be closed, before the close. */
 void hf_poller_closing(hf_poller *p, int fd);

@@ -29,6 +29,8 @@ void hf_response_new_head(hf_response *r) {
     r->block_done = false;
     r->has_location = false;
     r->has_type = false;
+    r->interim = false;
+    r->chunked = false;
     r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
 }
 
@@ -71,11 +73,12 @@ static void status_line(hf_response *r, const uint8_t *s, size_t n) {
         i++;
     }
     int status = 0;
-    for (int k = 0; k < 3 && i < n && s[i] >= '0' && s[i] <= '9'; k++) {
-        status = status * 10 + (s[i++] - '0');
+    for (; i < n && s[i] >= '0' && s[i] <= '9' && status < 1000; i++) {
+        status = status * 10 + (s[i] - '0');
     }
+    r->interim = status >= 100 && status < 200;
     r->http_version = version;
-    r->status = status;
+    r->status = status >= 200 && status < 1000 ? status : 0;
 }
 
 static bool is_name(const hf_field *f, const char *name, uint32_t n) {
@@ -113,6 +116,9 @@ static int note_field(hf_response *r, const hf_field *f) {
         if (r->retry_after.len == 0 && is_name(f, "retry-after", 11)) {
             r->retry_after = range_of(r, f);
         }
+        break;
+    case 't':
+        r->chunked |= is_name(f, "transfer-encoding", 17);
         break;
     case 'd':
         if (r->date.len == 0 && is_name(f, "date", 4)) {
@@ -166,11 +172,11 @@ int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
     hf_field f;
     split(mine, n, &f);
     if (f.name_len == 0 && f.value_len == 0) {
-        r->head_done = r->status >= 200;
+        r->head_done = !r->interim && r->status != 0;
         r->block_done = true;
         return 0;
     }
-    rc = f.name_len > 0 ? note_field(r, &f) : 0;
+    rc = f.name_len > 0 && !r->interim ? note_field(r, &f) : 0;
     /* An absurdly long Content-Encoding is refused by the decoder as it stands. */
     return rc == HF_EFULL ? 0 : rc;
 }

@@ -31,9 +31,11 @@ typedef struct hf_response {
     int32_t status;           /* of the final response, 0 = none came */
     int32_t http_version;     /* 10, 11, 20, 30; 0 = none */
     bool head_done;           /* the final head is complete */
+    bool interim;             /* the head that comes in is a 1xx: not the answer */
     bool block_done;          /* a block is complete, maybe an interim one */
     bool has_location;
     bool has_type; /* content_type is set */
+    bool chunked;  /* a Transfer-Encoding frames the body */
     bool decoded;  /* a content encoding was taken off */
     bool reused;   /* the connection had served before */
     hf_range location;

@@ -7,6 +7,7 @@
 
 #include "loop.h"
 #include "shape.h"
+#include "tcpstate.h"
 
 /* Bytes of a redirect's body read for the sake of the connection; past that it is
  * cheaper to open another. */
@@ -49,15 +50,29 @@ void hf_transfer_free(hf_transfer *t) {
     free(t);
 }
 
+/* A connection outlives the transfer that opened it. */
+static void leave_sockets(hf_transfer *t) {
+    while (t->fd >= 0) {
+        hf_sock *s = hf_poller_find(&t->identity->loop->poller, t->fd);
+        if (s == NULL || s->opener != t) {
+            break;
+        }
+        s->opener = NULL;
+        t->fd = s->next_fd;
+    }
+    t->fd = -1;
+}
+
 static void reset_hop(hf_transfer *t, int64_t now) {
+    leave_sockets(t);
     t->hop_start = now;
     t->sent_at = 0;
     t->last_byte = 0;
     t->discarded = 0;
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
-    t->fd = -1;
     t->opened = t->resolved = t->connected = false;
+    t->peer_ended = t->heard = false;
     t->tls_began = t->tls_bytes = t->tls_garbage = false;
     t->got_bytes = t->discard = t->body_begun = false;
 }
@@ -93,13 +108,7 @@ void hf_transfer_rest(hf_transfer *t) {
         hf_loop_give_decoder(l, t->decoder);
         t->decoder = NULL;
     }
-    if (t->fd >= 0) {
-        hf_sock *s = hf_poller_find(&l->poller, t->fd);
-        if (s != NULL && s->opener == t) {
-            s->opener = NULL;
-        }
-        t->fd = -1;
-    }
+    leave_sockets(t);
     hf_shape_clear(t);
     t->req = NULL;
     t->resp = NULL;
@@ -176,12 +185,15 @@ static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) 
         t->stop_errno = errno;
         return CURL_SOCKET_BAD;
     }
-    if (hf_poller_opened(&l->poller, fd, t->url->tls, t) == NULL) {
+    hf_sock *s = hf_poller_opened(&l->poller, fd, t->url->tls);
+    if (s == NULL) {
         close(fd);
         t->stop_errno = ENOMEM;
         return CURL_SOCKET_BAD;
     }
     hf_stat_add(&l->shard->counts.connects, 1);
+    s->opener = t;
+    s->next_fd = t->fd;
     t->fd = fd;
     t->opened = true;
     return fd;
@@ -196,10 +208,26 @@ static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
     return fd;
 }
 
-static bool tcp_connected(int fd) {
-    struct sockaddr_storage peer;
-    socklen_t n = sizeof peer;
-    return fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &n) == 0;
+/* In clear, bytes after the request are a response, even if libcurl saw no line end. */
+static void note_state(hf_transfer *t, int fd) {
+    hf_tcp_state state = hf_tcp_look(fd);
+    t->connected |= state.connected;
+    t->peer_ended = state.ended;
+    t->heard = t->sent_at > 0 && !t->url->tls && state.received > t->unasked;
+}
+
+static void forget_socket(hf_poller *p, hf_transfer *t, int fd, const hf_sock *s) {
+    int *link = &t->fd;
+    while (*link >= 0 && *link != fd) {
+        hf_sock *other = hf_poller_find(p, *link);
+        if (other == NULL) {
+            return;
+        }
+        link = &other->next_fd;
+    }
+    if (*link == fd) {
+        *link = s->next_fd;
+    }
 }
 
 static int on_close(void *data, curl_socket_t fd) {
@@ -209,8 +237,8 @@ static int on_close(void *data, curl_socket_t fd) {
     }
     hf_sock *s = hf_poller_find(&l->poller, fd);
     if (s != NULL && s->opener != NULL) {
-        hf_transfer *t = s->opener;
-        t->connected |= tcp_connected(fd);
+        note_state(s->opener, fd);
+        forget_socket(&l->poller, s->opener, fd, s);
     }
     hf_poller_closing(&l->poller, fd);
     int rc = close(fd);
@@ -270,11 +298,12 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     hf_loop *l = t->identity->loop;
     t->sent_at = l->now;
     note_peer(t, ip, port);
-    hf_sock *s = t->fd >= 0 ? hf_poller_find(&l->poller, t->fd) : NULL;
-    if (s != NULL) {
-        s->opener = NULL;
-    }
-    t->fd = -1;
+    /* A tunnel's replies are behind us. An address that was refused, or a socket that
+     * was not to be had, made no difference. */
+    bool tunnel = t->opened && t->identity->proxy.url != NULL;
+    t->unasked = tunnel ? hf_tcp_look(t->fd).received : 0;
+    t->stop = HF_STOP_NONE;
+    t->stop_errno = 0;
     tighten(t);
     LEAVE(t);
     return CURL_PREREQFUNC_OK;
@@ -310,12 +339,17 @@ static size_t on_header(char *p, size_t size, size_t n, void *data) {
     return len;
 }
 
+bool hf_transfer_passes_over(const hf_transfer *t) {
+    int32_t most = t->identity->loop->settings->c.max_redirects;
+    return t->resp->head_done && hf_response_redirects(t->resp) &&
+           t->resp->n_hops < most;
+}
+
 static int begin_body(hf_transfer *t) {
     hf_loop *l = t->identity->loop;
     hf_response *r = t->resp;
     t->body_begun = true;
-    t->discard = hf_response_redirects(r) && l->settings->c.max_redirects >= 0 &&
-                 r->n_hops < l->settings->c.max_redirects;
+    t->discard = hf_transfer_passes_over(t);
     if (t->discard || r->encoding.len == 0 || !l->curl->decodes) {
         return 0;
     }
@@ -396,7 +430,7 @@ void hf_transfer_set_callbacks(hf_transfer *t) {
     c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     c->curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
     if (t->identity->proxy.url != NULL) {
-        c->curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls);
+        t->sees_tls = c->curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls) == 0;
         c->curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, t);
     }
 }

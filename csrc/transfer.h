@@ -39,9 +39,10 @@ typedef struct hf_transfer {
     int64_t last_byte;          /* us of the last byte of the response */
     int64_t set_hard;           /* us, what libcurl was told */
     int64_t discarded;          /* bytes of a redirect's body passed over */
+    int64_t unasked;            /* bytes that came before the request was sent */
     int32_t stop;               /* HF_STOP_… */
     int32_t stop_errno;         /* errno of a socket that could not be opened */
-    int fd;                     /* socket that is being connected, -1 = none */
+    int fd; /* the socket it opened last, -1 = none; next_fd of hf_sock has others */
     bool in_multi;
     bool shaped;      /* method or body options differ from a plain GET */
     bool is_fresh;    /* FRESH_CONNECT is set */
@@ -49,7 +50,10 @@ typedef struct hf_transfer {
     bool strip;       /* a redirect crossed origins: sensitive headers stay away */
     bool opened;      /* a connection was made for this hop */
     bool resolved;    /* an address was tried */
-    bool connected;   /* TCP was through when the socket was closed */
+    bool connected;   /* TCP was through when a socket was closed */
+    bool peer_ended;  /* so had the peer's FIN come by then */
+    bool heard;       /* bytes had come after the request, if not a whole line */
+    bool sees_tls;    /* libcurl tells when a handshake begins */
     bool tls_began;   /* the TLS handshake with the site has begun */
     bool tls_bytes;   /* its peer has said something */
     bool tls_garbage; /* which was no TLS */
@@ -90,6 +94,9 @@ void hf_transfer_rest(hf_transfer *t);
 
 /* Sets the callbacks; identity.c calls it once per handle. */
 void hf_transfer_set_callbacks(hf_transfer *t);
+
+/* Whether the response is a redirect to be followed, so that its body is of no use. */
+bool hf_transfer_passes_over(const hf_transfer *t);
 
 /* Looks at the first bytes of a TLS handshake inside a tunnel, before libcurl does. */
 void hf_transfer_peek_tls(hf_transfer *t);

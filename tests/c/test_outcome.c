@@ -5,9 +5,10 @@
 #include "curlabi.h"
 #include "outcome.h"
 
-enum { S = 1, T = 2, P = 4, G = 8, B = 16, K = 32, X = 64 };
+enum { S = 1, T = 2, P = 4, G = 8, B = 16, K = 32, X = 64, C = 128, F = 256, E = 512 };
 /* Facts of a row: P through a proxy, S which is a SOCKS one, T in a tunnel, K by https,
- * G some byte of a response came, B its head is complete, X TLS garbage. */
+ * G some byte of a response came, B its head is complete, X TLS garbage, C in chunks,
+ * F over a fresh connection, E which the peer had closed. */
 
 typedef struct row {
     const char *what;
@@ -29,7 +30,10 @@ static hf_outcome classify(const row *r) {
                    .tls_bytes = (r->facts & X) != 0,
                    .tls_garbage = (r->facts & X) != 0,
                    .got_bytes = (r->facts & (G | B)) != 0,
-                   .body_started = (r->facts & B) != 0};
+                   .body_started = (r->facts & B) != 0,
+                   .chunked = (r->facts & C) != 0,
+                   .fresh = (r->facts & F) != 0,
+                   .peer_ended = (r->facts & E) != 0};
     hf_outcome o;
     hf_outcome_classify(&e, &o);
     return o;
@@ -105,6 +109,10 @@ static void what_a_proxy_says_is_the_proxys_or_the_sites(void) {
          HF_T_PROXY_REFUSED, HF_O_PROXY, 0},
         {"socks user rejected", CURLE_PROXY, 0, HF_P_PROXY, 0, 0, 33, P | S | T,
          HF_T_PROXY_AUTH, HF_O_PROXY, 0},
+        {"socks 4 reply 92", CURLE_PROXY, 0, HF_P_PROXY, 0, 0, 7, P | S | T,
+         HF_T_PROXY_REFUSED, HF_O_PROXY, 0},
+        {"a user name too long for SOCKS", CURLE_PROXY, 0, HF_P_PROXY, 0, 0, 11,
+         P | S | T, HF_T_INVALID_REQUEST, HF_O_LOCAL, 0},
         {"no SOCKS at all", CURLE_PROXY, 0, HF_P_PROXY, 0, 0, 2, P | S | T,
          HF_T_PROXY_PROTOCOL, HF_O_PROXY, 0},
         {"garbage for TLS right after the 200", CURLE_SSL_CONNECT_ERROR, 0, HF_P_TLS, 0,
@@ -181,8 +189,22 @@ static void an_answer_can_break_in_many_ways(void) {
          HF_O_SITE, HF_TRUNC_DISCONNECT},
         {"cut by reset", CURLE_RECV_ERROR, ECONNRESET, HF_P_BODY, 0, 0, 0, B,
          HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
-        {"broken chunk", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0, B, HF_T_INCOMPLETE,
-         HF_O_SITE, HF_TRUNC_FRAMING},
+        {"closed within the status line", CURLE_GOT_NOTHING, 0, HF_P_HEADERS, 0, 0, 0,
+         G, HF_T_BAD_RESPONSE, HF_O_SITE, 0},
+        {"broken chunk", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0, B | C,
+         HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
+        {"broken chunk inside TLS", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
+         B | C | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
+        {"no close_notify within chunks", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
+         B | C | K | F | E, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
+        {"no close_notify, no length", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
+         B | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
+        {"a chunk or a close, nobody knows", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
+         B | C | K, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
+        {"libcurl could not decode", CURLE_BAD_CONTENT_ENCODING, 0, HF_P_DECODE, 0, 0,
+         0, B, HF_T_BAD_ENCODING, HF_O_SITE, HF_TRUNC_DECODE},
+        {"libcurl could not decode zstd", CURLE_WRITE_ERROR, 0, HF_P_DECODE, 0, 0, 0, B,
+         HF_T_BAD_ENCODING, HF_O_SITE, HF_TRUNC_DECODE},
         {"cut h2 body", CURLE_HTTP2_STREAM, 0, HF_P_BODY, 0, 0, 0, B, HF_T_INCOMPLETE,
          HF_O_SITE, HF_TRUNC_DISCONNECT},
         {"silent proxy without a tunnel", CURLE_GOT_NOTHING, 0, HF_P_FIRST_BYTE, 0, 0,
@@ -200,7 +222,7 @@ static void every_combination_gives_a_listed_outcome(void) {
     for (int code = 0; code <= 105; code++) {
         for (int phase = 0; phase < HF_P_COUNT; phase++) {
             for (int due = HF_DUE_NONE; due <= HF_DUE_JOB; due++) {
-                for (int facts = 0; facts < 128; facts += 3) {
+                for (int facts = 0; facts < 1024; facts += 7) {
                     row r = {"",        code,  0, phase, due, code % 3 ? 0 : 200 + code,
                              code % 40, facts, 0, 0,     0};
                     hf_outcome o = classify(&r);

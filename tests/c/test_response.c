@@ -34,8 +34,8 @@ static void status_lines_give_version_and_status(void) {
                 {"HTTP/2 204 \r\n", 20, 204},
                 {"HTTP/3 503\n", 30, 503},
                 {"HTTP/1.1   301 Moved\r\n", 11, 301},
-                {"HTTP/1.1 99\r\n", 11, 99},
-                {"HTTP/1.1 2000 X\r\n", 11, 200},
+                {"HTTP/1.1 99\r\n", 11, 0},
+                {"HTTP/1.1 2000 X\r\n", 11, 0},
                 {"HTTP/1.1\r\n", 11, 0},
                 {"HTTP/\r\n", 0, 0},
                 {"HTTP/1.1 abc\r\n", 11, 0}};
