@@ -39,7 +39,7 @@ static bool socks(const hf_transfer *t) {
  * connecting timed out. */
 static int reached(const hf_transfer *t, long connectcode) {
     if (t->sent_at > 0) {
-        if (t->body_begun || t->resp->head_done) {
+        if (t->resp->head_done) {
             return HF_P_BODY;
         }
         return t->got_bytes || t->heard ? HF_P_HEADERS : HF_P_FIRST_BYTE;
@@ -59,10 +59,10 @@ static int reached(const hf_transfer *t, long connectcode) {
 }
 
 static void look_at_sockets(hf_transfer *t) {
-    int fd = t->sent_at == 0 ? t->fd : -1;
+    int fd = t->got_bytes ? -1 : t->fd;
     while (fd >= 0) {
         hf_sock *s = hf_poller_find(&t->identity->loop->poller, fd);
-        t->connected |= hf_tcp_look(fd).connected;
+        hf_transfer_note_state(t, fd);
         fd = s != NULL && s->opener == t ? s->next_fd : -1;
     }
 }
@@ -85,6 +85,17 @@ static void note_times(hf_transfer *t, int64_t now) {
     r->total = now - t->req->attempt_start;
 }
 
+/* Whether it was HTTP/2's doing that nothing, or half a head, came over TLS: on a
+ * connection that still stands; or on one that had served before, for libcurl would
+ * have tried an HTTP/1 request again. */
+static bool by_http2(const hf_transfer *t, int code, long os_errno) {
+    if (t->resp->http_version == 20) {
+        return true;
+    }
+    return code == CURLE_RECV_ERROR && os_errno == 0 && t->url->tls && !t->got_bytes &&
+           (t->stood || !t->opened);
+}
+
 static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
     long connectcode = proxied(t) ? info_long(t, CURLINFO_HTTP_CONNECTCODE) : 0;
     long os_errno = code != 0 ? info_long(t, CURLINFO_OS_ERRNO) : 0;
@@ -102,6 +113,7 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .tls_garbage = t->tls_garbage,
                      .got_bytes = t->got_bytes || t->heard,
                      .chunked = t->resp->chunked,
+                     .http2 = by_http2(t, code, os_errno),
                      .fresh = t->opened,
                      .peer_ended = t->peer_ended,
                      .body_started = t->resp->head_done,
@@ -122,6 +134,16 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
 /* --- bodies ------------------------------------------------------------------------
  */
 
+static bool is_get(const hf_transfer *t) {
+    hf_slice m = hf_shape_method(t);
+    return m.n == 3 && memcmp(m.p, "GET", 3) == 0;
+}
+
+static bool is_head(const hf_transfer *t) {
+    hf_slice m = hf_shape_method(t);
+    return m.n == 4 && memcmp(m.p, "HEAD", 4) == 0;
+}
+
 static void note_decoded(hf_transfer *t) {
     if (t->decoder != NULL) {
         const hf_decode_state *st = hf_decoder_state(t->decoder);
@@ -134,11 +156,18 @@ static void bad_encoding(hf_outcome *o) {
     o->truncated = HF_TRUNC_DECODE;
 }
 
+static void cut_short(hf_outcome *o) {
+    hf_outcome_set(o, HF_T_INCOMPLETE, HF_P_BODY, HF_O_SITE, NULL);
+    o->truncated = HF_TRUNC_FRAMING;
+}
+
 /* The exchange went well; what remains is whether the encoding came to its end. */
 static void whole(hf_transfer *t, hf_outcome *o) {
     int rc = t->decoder != NULL ? hf_decoder_finish(t->decoder, &t->resp->body) : 0;
     hf_outcome_ok(o);
-    if (rc == HF_EBAD) {
+    if (t->resp->endless && !is_head(t)) {
+        cut_short(o);
+    } else if (rc == HF_EBAD) {
         bad_encoding(o);
     } else if (rc == HF_EFULL) {
         o->truncated = HF_TRUNC_SIZE;
@@ -183,16 +212,6 @@ static void failed(hf_transfer *t, int code, hf_outcome *o) {
 
 /* --- redirects ---------------------------------------------------------------------
  */
-
-static bool is_get(const hf_transfer *t) {
-    hf_slice m = hf_shape_method(t);
-    return m.n == 3 && memcmp(m.p, "GET", 3) == 0;
-}
-
-static bool is_head(const hf_transfer *t) {
-    hf_slice m = hf_shape_method(t);
-    return m.n == 4 && memcmp(m.p, "HEAD", 4) == 0;
-}
 
 static bool is_post(const hf_transfer *t) {
     hf_slice m = hf_shape_method(t);

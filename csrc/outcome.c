@@ -205,6 +205,9 @@ static int answer_type(const hf_ending *e) {
     if (e->body_started) {
         return undecodable(e) ? HF_T_BAD_ENCODING : HF_T_INCOMPLETE;
     }
+    if (e->http2 && e->curl_code != CURLE_TOO_LARGE && e->os_errno == 0) {
+        return HF_T_HTTP2_ERROR;
+    }
     switch (e->curl_code) {
     case CURLE_GOT_NOTHING:
         return e->got_bytes ? HF_T_BAD_RESPONSE : HF_T_EMPTY_REPLY;

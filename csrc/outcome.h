@@ -60,6 +60,7 @@ typedef struct hf_ending {
     bool tls_garbage;    /* and its first bytes were no TLS record */
     bool got_bytes;      /* some byte of a response came */
     bool chunked;        /* its body comes in chunks */
+    bool http2;          /* HTTP/2 carried the exchange, as far as that is known */
     bool fresh;          /* the connection was made for this exchange */
     bool peer_ended;     /* and its peer had closed it; known of fresh ones only */
     bool body_started;   /* the final head is complete */

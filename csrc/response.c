@@ -31,6 +31,7 @@ void hf_response_new_head(hf_response *r) {
     r->has_type = false;
     r->interim = false;
     r->chunked = false;
+    r->endless = false;
     r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
 }
 
@@ -94,6 +95,20 @@ static int join_encoding(hf_response *r, const hf_field *f) {
     return rc != 0 ? rc : hf_buf_append(&r->encoding, f->value, f->value_len);
 }
 
+/* Past 2^63 libcurl takes the length for unknown, and whatever came for all of it. */
+static bool is_beyond(const hf_field *f) {
+    uint32_t i = 0;
+    while (i < f->value_len && f->value[i] == '0') {
+        i++;
+    }
+    uint32_t digits = 0;
+    while (i < f->value_len && f->value[i] >= '0' && f->value[i] <= '9') {
+        i++;
+        digits++;
+    }
+    return digits > 18;
+}
+
 /* Keeps the fields that the core acts upon. The first Location and Content-Type win, as
  * in browsers for the former and by RFC 9110 (a sole value) for the latter. */
 static int note_field(hf_response *r, const hf_field *f) {
@@ -108,6 +123,8 @@ static int note_field(hf_response *r, const hf_field *f) {
         if (!r->has_type && is_name(f, "content-type", 12)) {
             r->content_type = range_of(r, f);
             r->has_type = true;
+        } else if (is_name(f, "content-length", 14)) {
+            r->endless |= is_beyond(f);
         } else if (is_name(f, "content-encoding", 16)) {
             return join_encoding(r, f);
         }

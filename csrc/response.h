@@ -36,6 +36,7 @@ typedef struct hf_response {
     bool has_location;
     bool has_type; /* content_type is set */
     bool chunked;  /* a Transfer-Encoding frames the body */
+    bool endless;  /* a Content-Length says more than any body can have */
     bool decoded;  /* a content encoding was taken off */
     bool reused;   /* the connection had served before */
     hf_range location;

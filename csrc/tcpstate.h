@@ -1,5 +1,5 @@
 /* What the kernel knows of a TCP connection that libcurl does not tell: whether it was
- * ever made, whether a byte came back, whether the peer has ended it.
+ * ever made, whether a byte came back, whether it still stands.
  *
  * Facts to classify an ending by, where libcurl has one code for several. Not here:
  * what they mean.
@@ -12,6 +12,7 @@
 
 typedef struct hf_tcp_state {
     bool connected;   /* the handshake was completed, even if a reset came since */
+    bool open;        /* neither side has ended it */
     bool ended;       /* the peer has sent its FIN */
     int64_t received; /* bytes that surely came so far; -1 = the kernel doesn't say */
 } hf_tcp_state;

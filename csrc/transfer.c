@@ -72,7 +72,7 @@ static void reset_hop(hf_transfer *t, int64_t now) {
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
     t->opened = t->resolved = t->connected = false;
-    t->peer_ended = t->heard = false;
+    t->peer_ended = t->stood = t->heard = false;
     t->tls_began = t->tls_bytes = t->tls_garbage = false;
     t->got_bytes = t->discard = t->body_begun = false;
 }
@@ -209,10 +209,11 @@ static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
 }
 
 /* In clear, bytes after the request are a response, even if libcurl saw no line end. */
-static void note_state(hf_transfer *t, int fd) {
+void hf_transfer_note_state(hf_transfer *t, int fd) {
     hf_tcp_state state = hf_tcp_look(fd);
     t->connected |= state.connected;
     t->peer_ended = state.ended;
+    t->stood = state.open;
     t->heard = t->sent_at > 0 && !t->url->tls && state.received > t->unasked;
 }
 
@@ -237,7 +238,7 @@ static int on_close(void *data, curl_socket_t fd) {
     }
     hf_sock *s = hf_poller_find(&l->poller, fd);
     if (s != NULL && s->opener != NULL) {
-        note_state(s->opener, fd);
+        hf_transfer_note_state(s->opener, fd);
         forget_socket(&l->poller, s->opener, fd, s);
     }
     hf_poller_closing(&l->poller, fd);

@@ -52,6 +52,7 @@ typedef struct hf_transfer {
     bool resolved;    /* an address was tried */
     bool connected;   /* TCP was through when a socket was closed */
     bool peer_ended;  /* so had the peer's FIN come by then */
+    bool stood;       /* nobody had ended the connection then */
     bool heard;       /* bytes had come after the request, if not a whole line */
     bool sees_tls;    /* libcurl tells when a handshake begins */
     bool tls_began;   /* the TLS handshake with the site has begun */
@@ -94,6 +95,9 @@ void hf_transfer_rest(hf_transfer *t);
 
 /* Sets the callbacks; identity.c calls it once per handle. */
 void hf_transfer_set_callbacks(hf_transfer *t);
+
+/* Looks at a socket that the transfer has opened, for facts to classify its end by. */
+void hf_transfer_note_state(hf_transfer *t, int fd);
 
 /* Whether the response is a redirect to be followed, so that its body is of no use. */
 bool hf_transfer_passes_over(const hf_transfer *t);
