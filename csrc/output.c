@@ -36,9 +36,17 @@ int hf_output_init(hf_output *o, hf_shared *shared, const hf_atomic_u32 *finishe
     return 0;
 }
 
-void hf_output_free(hf_output *o) {
-    if (o->rings != NULL && o->again >= 0) {
+/* Held any longer it would keep the reader from seeing the end of the pipe. */
+static void close_again(hf_output *o) {
+    if (o->again >= 0) {
         close(o->again);
+    }
+    o->again = -1;
+}
+
+void hf_output_free(hf_output *o) {
+    if (o->rings != NULL) {
+        close_again(o);
     }
     free(o->rings);
     o->rings = NULL;
@@ -204,9 +212,7 @@ static int open_again(hf_output *o, int fd, const struct stat *st) {
     }
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (o->again >= 0) {
-        close(o->again);
-    }
+    close_again(o);
     o->again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     o->again_dev = st->st_dev;
     o->again_ino = st->st_ino;
@@ -236,18 +242,43 @@ static ssize_t write_some(const sink *to, struct iovec seg[2], int n) {
     return writev(to->fd, seg, n);
 }
 
-/* Waits until fd takes bytes. Returns 1, 0 after the time, HF_EINTR, HF_EPIPE. */
+/* A wake-up while we wait for the sink: an interrupt, or one for nothing. */
+static int take_wake(hf_output *o) {
+    uint64_t count;
+    while (read(o->shared->output.fd, &count, sizeof count) > 0) {
+    }
+    return take_interrupt(o);
+}
+
+static int told(const struct pollfd *p) {
+    if ((p->revents & POLLNVAL) != 0) {
+        return HF_EIO;
+    }
+    return (p->revents & POLLERR) != 0 ? HF_EPIPE : p->revents != 0;
+}
+
+/* Waits until fd takes bytes. Returns 1, 0 after the time, HF_EINTR, HF_EPIPE, HF_EIO.
+ */
 static int writable(hf_output *o, int fd, int64_t timeout) {
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    struct timespec ts = {timeout / 1000000, timeout % 1000000 * 1000};
-    int rc = ppoll(&p, 1, &ts, NULL);
-    if (rc < 0) {
-        return errno == EINTR ? HF_EINTR : HF_EIO;
+    struct pollfd p[2] = {{.fd = fd, .events = POLLOUT},
+                          {.fd = o->shared->output.fd, .events = POLLIN}};
+    int64_t until = hf_now() + timeout;
+    for (;;) {
+        int64_t left = until - hf_now();
+        left = left > 0 ? left : 0;
+        struct timespec ts = {left / 1000000, left % 1000000 * 1000};
+        int rc = ppoll(p, 2, &ts, NULL);
+        if (rc < 0) {
+            return errno == EINTR ? HF_EINTR : HF_EIO;
+        }
+        if (p[0].revents != 0) {
+            return told(&p[0]);
+        }
+        int interrupt = take_wake(o);
+        if (interrupt != 0 || rc == 0) {
+            return interrupt;
+        }
     }
-    if (rc > 0 && (p.revents & (POLLERR | POLLNVAL)) != 0) {
-        return (p.revents & POLLNVAL) != 0 ? HF_EIO : HF_EPIPE;
-    }
-    return rc > 0 ? 1 : take_interrupt(o);
 }
 
 static int64_t write_failed(hf_errbuf err) {
@@ -309,6 +340,9 @@ int64_t hf_output_drain(hf_output *o, int fd, int64_t timeout, hf_errbuf err) {
     sink to = sink_of(o, fd);
     int64_t done = 0;
     int n = await(o, seg, timeout);
+    if (n == HF_EEND) {
+        close_again(o);
+    }
     if (n <= 0) {
         return n;
     }
