@@ -249,7 +249,7 @@ static void start_backoff(hf_shard *s, hf_request *r, const hf_verdict *v,
     r->fresh |= v->fresh != 0;
     r->wait = v->delay > 0 ? v->delay : 0;
     r->state = HF_R_BACKOFF;
-    hf_stat_add(&s->counts.retries, 1);
+    hf_stat_add(&s->counts.retries, v->silent ? 0 : 1);
     int64_t at = now + r->wait;
     hf_heap_set(&s->heap, &r->due, at < r->job_due ? at : r->job_due);
 }

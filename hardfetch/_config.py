@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 from hardfetch import profiles
 from hardfetch._ffi import error_text, ffi, lib
 from hardfetch.errors import EngineError
+from hardfetch.limits import LimitRow, LimitTable
 from hardfetch.options import BODY_MODES, ECH_MODES
+from hardfetch.policy import Policy
+from hardfetch.proxies import ProxyPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hardfetch.options import Options
+    from hardfetch.retry import RetryTable
 
 OUTPUT_LINES = 0
 OUTPUT_FRAMES = 1
@@ -117,6 +121,32 @@ def ca_bundle() -> str:
     raise EngineError("no CA bundle: install certifi, or give cacert")
 
 
+def policy_table(options: Options) -> RetryTable:
+    """Return the outcomes about which the engine must ask policy."""
+    pool = ProxyPool() if options.proxies is not None else None
+    return Policy(options.retry, pool=pool).table()
+
+
+def limit_rows(options: Options) -> list[dict[str, Any]]:
+    """Return the rows of `hf_host_limits`; the last one matches every host."""
+    table = options.limits or LimitTable()
+    every = LimitRow("*", with_port=False, limits=table.default)
+    return [
+        {
+            "pattern": row.pattern,
+            "with_port": row.with_port,
+            "max_per_host": row.limits.max_per_host,
+            "rate": row.limits.rate,
+            "delay": round(row.limits.delay * 1e6),
+            "jitter": row.limits.jitter,
+            "adaptive": row.limits.adaptive,
+            "breaker_failures": row.limits.breaker_failures,
+            "breaker_open": round(row.limits.breaker_open * 1e6),
+        }
+        for row in (*table.rows, every)
+    ]
+
+
 class Config:
     """An `hf_config` with the memory that its pointers need. `c` is the struct."""
 
@@ -134,9 +164,11 @@ class Config:
         lib.hf_config_default(self.c)
         self._set_numbers(options, options.window or window)
         self._set_texts(options)
+        self._set_policy(options)
         self.c.output = output
         self.c.report_unanswered = report_unanswered
-        self.c.paused = paused
+        # With a table of exits nothing may start before that is there.
+        self.c.paused = paused or options.proxies is not None
 
     def _set_numbers(self, options: Options, window: int) -> None:
         c = self.c
@@ -170,6 +202,19 @@ class Config:
         c.allow_nets = self._list(options.allow_net)
         c.sensitive = self._list(options.sensitive_headers)
         c.fields = ffi.NULL if options.fields is None else self._list(options.fields)
+
+    def _set_policy(self, options: Options) -> None:
+        c = self.c
+        table = policy_table(options)
+        c.retry_types = table.type_bits()
+        ffi.memmove(c.retry_statuses, table.status_bytes(), len(c.retry_statuses))
+        c.body_patterns = self._list((*table.body, *options.retry_on_body))
+        rows = limit_rows(options)
+        for row in rows:
+            row["pattern"] = self._text(row["pattern"])
+        array = ffi.new("hf_host_limits[]", rows)
+        self._alive.append(array)
+        c.host_limits, c.n_host_limits = array, len(rows)
 
     def _text(self, value: str | bytes) -> Any:
         data = os.fsencode(value) if isinstance(value, str) else value

@@ -19,6 +19,8 @@ from hardfetch.errors import ClosedError, EngineError, ForkError, HardfetchError
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from hardfetch.outcome import Verdict
+
 __all__ = ["Engine", "check", "ffi", "lib"]
 
 OK = 0
@@ -200,6 +202,71 @@ class Engine:
         """Ask output_fd to tell of output; True when some is there already."""
         with self as handle:
             return check(lib.hf_engine_output_arm(handle)) == 1
+
+    # Policy.
+
+    def events(self, events: Any, seconds: float) -> int | None:
+        """Fill an array of `hf_event`; returns how many, None when none can come."""
+        with self as handle:
+            rc = check(lib.hf_engine_events(handle, events, len(events), _us(seconds)))
+        return None if rc == END else max(rc, 0)
+
+    def verdicts(self, verdicts: list[Verdict]) -> None:
+        """Answer events."""
+        rows = [
+            {
+                "seq": v.seq,
+                "retry": v.retry,
+                "fresh": v.fresh,
+                "silent": v.silent,
+                "exit": v.proxy_number,
+                "delay": _us(v.delay),
+                "proxy": v.proxy.encode(),
+                "denied": v.denied.encode("ascii", "replace")[:31],
+            }
+            for v in verdicts
+        ]
+        with self as handle:
+            rc = lib.hf_engine_verdicts(
+                handle, ffi.new("hf_verdict[]", rows), len(rows)
+            )
+            check(rc)
+
+    def gate(self, host: str, seconds: float) -> None:
+        """Let nothing to host:port start for some seconds, then one probe first."""
+        with self as handle:
+            check(lib.hf_engine_gate(handle, host.encode("latin-1"), _us(seconds)))
+
+    def host_delay(self, host: str, seconds: float) -> None:
+        """Space the starts to host:port by some seconds at least."""
+        with self as handle:
+            check(
+                lib.hf_engine_host_delay(handle, host.encode("latin-1"), _us(seconds))
+            )
+
+    def exits(
+        self, rows: list[dict[str, Any]], wait_limit: float, sticky: float
+    ) -> None:
+        """Replace lines of the table of exits."""
+        with self as handle:
+            rc = lib.hf_engine_exits(
+                handle,
+                ffi.new("hf_exit_row[]", rows),
+                len(rows),
+                _us(wait_limit),
+                _us(sticky),
+            )
+            check(rc)
+
+    def exit_stats(self, most: int = 10_000) -> list[tuple[int, int, float]]:
+        """Return (number, in flight, latency in seconds) of each exit."""
+        out = ffi.new("hf_exit_stats[]", most)
+        with self as handle:
+            count = check(lib.hf_engine_exit_stats(handle, out, most))
+        return [
+            (out[i].number, out[i].in_flight, out[i].latency / 1e6)
+            for i in range(count)
+        ]
 
     # Any thread.
 

@@ -12,6 +12,7 @@ from hardfetch._config import OUTPUT_LINES, Config
 from hardfetch.drain import StallWatch, Writer
 from hardfetch.errors import DeadlineExceeded, HardfetchError
 from hardfetch.feed import Feeder, Stopped
+from hardfetch.judge import Judge, make_policy
 from hardfetch.sinks import open_sink
 from hardfetch.summary import Stats, Summary
 
@@ -34,6 +35,7 @@ class Run:
         self._packer = packer
         self._stop = sources.Stop()
         self._engine: _ffi.Engine | None = None
+        self._judge: Judge | None = None
         self._end_at: float | None = None
         self._stats = Stats()
         self.interrupted = False
@@ -89,6 +91,9 @@ class Run:
                 engine.stop(0.0)
             if skip is not None:
                 engine.skip(*skip)
+            self._judge = Judge(engine, self._options, make_policy(self._options))
+            self._judge.start()
+            stack.callback(self._judge.stop)
             writer = Writer(engine, out, self._sink_failed)
             watch = StallWatch(engine, out.name, self._options.stall_warning)
             stack.callback(watch.end)
@@ -106,6 +111,7 @@ class Run:
             elapsed=time.monotonic() - began,
             cpu=_cpu_seconds() - cpu,
             interrupted=self.interrupted,
+            policy=self._judge.report() if self._judge is not None else {},
         )
 
     def _feed_and_wait(

@@ -12,6 +12,7 @@ from hardfetch import _ffi, _watch
 from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import ClosedError, EngineError, HardfetchError
 from hardfetch.frames import FrameReader, seq_of
+from hardfetch.judge import Judge, make_policy
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Client:
             report_unanswered=True,
         )
         self.engine = _ffi.Engine(config.c)
+        self._judge = Judge(self.engine, options, make_policy(options))
+        self._judge.start()
         self._reader = FrameReader(self.engine)
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Deliver, Any]] = {}

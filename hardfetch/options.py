@@ -16,12 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hardfetch import profiles, values
+from hardfetch import policies, profiles, values
 from hardfetch._version import __version__
 from hardfetch.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hardfetch.limits import LimitTable
+    from hardfetch.proxy_health import PoolOptions
+    from hardfetch.proxy_source import ProxySource
+    from hardfetch.retry import RetryPolicy
 
     _Check = Callable[[str, Any], dict[str, Any]]
 
@@ -29,7 +34,6 @@ HARD_GRACE = 5.0  # seconds that the hard limit lies behind the soft one
 BODY_MODES = ("auto", "text", "base64", "none")
 ECH_MODES = ("grease", "dns", "off")
 HTTP_VERSIONS = ("1.0", "1.1", "2", "3")
-PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 
 #: Every field that a record can have, in the order in which it has them.
 RECORD_FIELDS = (
@@ -85,6 +89,9 @@ class Options:
     impersonate: str = ""
     http_version: str = ""
     retries: int = 2
+    # Filled in by build; what they are made of is compared.
+    retry: RetryPolicy | None = dataclasses.field(default=None, compare=False)
+    retry_on_body: tuple[bytes, ...] = ()
     sensitive_headers: tuple[str, ...] = _SENSITIVE  # never sent across origins
 
     # The response.
@@ -101,7 +108,10 @@ class Options:
     fields: tuple[str, ...] | None = None  # None = all
 
     # The way.
-    proxy: str = ""
+    proxy: str = ""  # the one; several are proxies
+    proxies: ProxySource | None = None
+    pool: PoolOptions | None = None
+    limits: LimitTable | None = dataclasses.field(default=None, compare=False)
     verify: bool = True
     cacert: str = ""
     dns_server: tuple[str, ...] = ()
@@ -110,6 +120,17 @@ class Options:
     ech: str = "grease"
     deny_private: bool = False
     allow_net: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Fill in what only `build` can make, for those who make it directly."""
+        if self.retry is None or self.limits is None:
+            made: dict[str, Any] = {
+                "retries": self.retries,
+                "max_per_host": self.max_per_host,
+            }
+            policies.settle(made)
+            object.__setattr__(self, "retry", self.retry or made["retry"])
+            object.__setattr__(self, "limits", self.limits or made["limits"])
 
     @classmethod
     def build(cls, **given: Any) -> Options:
@@ -132,6 +153,7 @@ class Options:
             kept["ip_version"] = 6
         if kept.get("data") is not None:
             kept.setdefault("method", "POST")
+        policies.settle(kept)
         if not kept.get("impersonate"):
             kept.setdefault("user_agent", f"hardfetch/{__version__}")
         return cls(**kept)
@@ -189,33 +211,6 @@ def _data(name: str, value: Any) -> bytes:
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     raise OptionError(f"{name}: give a string or bytes, not {type(value).__name__}")
-
-
-def proxy_url(name: str, value: Any) -> str:
-    """Return a proxy's URL with its scheme; "" stands for a direct connection.
-
-    Raises OptionError, without the URL in its text, for another scheme or no host.
-    """
-    url = values.text(name, value).strip()
-    if not url:
-        return ""
-    scheme, mark, rest = url.partition("://")
-    if not mark:
-        scheme, rest = "http", url
-    if scheme.lower() not in PROXY_SCHEMES:
-        hint = ", ".join(PROXY_SCHEMES)
-        raise OptionError(f"{name}: the scheme of a proxy is one of {hint}")
-    host = re.sub(r"^.*@", "", rest).split("/", 1)[0]
-    if not re.fullmatch(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+)(:[0-9]{1,5})?", host):
-        raise OptionError(f"{name}: give a proxy as scheme://[user:password@]host:port")
-    return f"{scheme.lower()}://{rest}"
-
-
-def _one_proxy(name: str, value: Any) -> str:
-    given = values.strings(name, value)
-    if len(given) != 1:
-        raise OptionError(f"{name}: give one proxy, not {len(given)}")
-    return proxy_url(name, given[0])
 
 
 def _cacert(name: str, value: Any) -> str:
@@ -311,7 +306,6 @@ _CHECKS: dict[str, _Check] = {
     "user_agent": _kept(values.text),
     "impersonate": _kept(profiles.resolve),
     "http_version": _choice(allowed=HTTP_VERSIONS),
-    "retries": _kept(values.count, least=0, most=1000),
     "sensitive_headers": _kept(values.names),
     "max_body": _kept(values.size),
     "max_wire": _kept(values.size),
@@ -324,7 +318,7 @@ _CHECKS: dict[str, _Check] = {
     "record_headers": _kept(values.flag),
     "fields": _kept(_fields),
     "exclude_fields": _kept(_fields),
-    "proxy": _kept(_one_proxy),
+    **policies.CHECKS,
     "verify": _kept(values.flag),
     "insecure": _negated("verify"),
     "cacert": _kept(_cacert),

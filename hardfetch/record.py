@@ -41,8 +41,9 @@ class Error:
     origin: str  # site, proxy or local: who is to blame
     phase: str
     message: str
-    curl_code: int = 0
+    curl_code: int | None = None
     retryable: bool = False
+    retry_denied: str | None = None  # what stood against another attempt
 
 
 @dataclass(frozen=True)

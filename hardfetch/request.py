@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from hardfetch import jsonio, profiles, values
 from hardfetch.errors import OptionError
-from hardfetch.options import HTTP_VERSIONS, Options, proxy_url
+from hardfetch.options import HTTP_VERSIONS, Options
+from hardfetch.policies import proxy_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import ClosedError, HardfetchError
 from hardfetch.feed import Feeder, Stopped
 from hardfetch.frames import FrameReader, seq_of
+from hardfetch.judge import Judge, make_policy
 from hardfetch.request import Request
 from hardfetch.summary import Stats
 
@@ -41,6 +42,8 @@ class Stream:
             report_unanswered=True,
         )
         self.engine = _ffi.Engine(config.c)
+        self._judge = Judge(self.engine, options, make_policy(options))
+        self._judge.start()
         self._reader = FrameReader(self.engine)
         self._packer = packer
         self._feeder = Feeder(self.engine, packer, self._ended)

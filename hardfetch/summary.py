@@ -119,10 +119,17 @@ class Summary:
     elapsed: float
     cpu_seconds: float  # of the whole process meanwhile
     stats: Stats
+    policy: dict[str, Any] = dataclasses.field(default_factory=dict)  # Judge.report
 
     @classmethod
     def of(
-        cls, stats: Stats, *, elapsed: float, cpu: float, interrupted: bool
+        cls,
+        stats: Stats,
+        *,
+        elapsed: float,
+        cpu: float,
+        interrupted: bool,
+        policy: dict[str, Any] | None = None,
     ) -> Summary:
         """Make it of the counters at a run's end."""
         return cls(
@@ -139,6 +146,7 @@ class Summary:
             elapsed=elapsed,
             cpu_seconds=cpu,
             stats=stats,
+            policy=policy or {},
         )
 
     @property

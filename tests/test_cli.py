@@ -291,7 +291,7 @@ def test_every_listed_command_exists() -> None:
 class TestOptions:
     #: Names that only Python has, each for an option that the command line spells
     #: the other way round.
-    PYTHON_ONLY = frozenset({"follow", "verify", "record_headers"})
+    PYTHON_ONLY = frozenset({"follow", "verify", "record_headers", "retry", "proxies"})
     CLI_ONLY = frozenset({"output", "summary", "no_progress", "quiet"})
 
     def test_every_option_of_a_fetcher_is_on_the_command_line(self) -> None:

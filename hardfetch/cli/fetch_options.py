@@ -39,6 +39,14 @@ _HOW_MUCH = (
     _value("--window", metavar="N", text="Inputs taken and not yet answered"),
     _value("--window-bytes", metavar="SIZE", text="The same in bytes of input [16M]"),
 )
+_HOSTS = (
+    _value("--rate", metavar="RATE", text="Starts per host, as 5/s or 30/m [any]"),
+    _value("--delay", metavar="TIME", text="Between two starts to a host [0]"),
+    _value("--jitter", metavar="SHARE", text="Of the delay, added at random [0.5]"),
+    _flag("--adaptive", text="Find the rate that each host bears"),
+    _value("--breaker", metavar="N", text="Failures until a host rests, 0 = off [10]"),
+    _value("--limits", metavar="FILE", text="Limits per host pattern, TOML or JSON"),
+)
 _DEADLINES = (
     _value("--timeout", metavar="TIME", text="Soft total of an attempt [10]"),
     _value("--hard-timeout", metavar="TIME", text="Hard total [timeout + 5]"),
@@ -67,12 +75,16 @@ _REQUEST = (
     ),
     _value("--http-version", metavar="V", text="1.0, 1.1, 2 or 3 [by the server]"),
     _value("--retries", metavar="N", text="Further attempts after a failure [2]"),
+    _several("--retry-on-body", metavar="TEXT", text="A body that holds it failed"),
     _value("--sensitive-headers", metavar="NAMES", text="Not sent to another origin"),
     _flag("--no-redirects", text="A redirect is the result"),
     _value("--max-redirects", metavar="N", text="Redirects followed [10]"),
 )
 _ROUTE = (
     _several("--proxy", metavar="URL", text="http, https, socks4, 4a, 5 or 5h"),
+    _value("--proxy-file", metavar="FILE", text="A list of proxies, read when changed"),
+    _value("--proxy-wait", metavar="TIME", text="Wait for a live proxy at most [30]"),
+    _value("--sticky", metavar="TIME", text="A session keeps its proxy so long [600]"),
     _flag("-k", "--insecure", text="Do not check certificates"),
     _value("--cacert", metavar="FILE", text="CA certificates in PEM [certifi's]"),
     _several("--dns-server", metavar="IP[:PORT]", text="Ask this name server"),
@@ -107,7 +119,7 @@ _TELLING = (
 
 def fetch_options(function: _F) -> _F:
     """Add all options to a command; the last one added is the first one shown."""
-    groups = (_TELLING, _HOW_MUCH, _DEADLINES, _REQUEST, _ROUTE, _RECORD)
+    groups = (_TELLING, _HOW_MUCH, _HOSTS, _DEADLINES, _REQUEST, _ROUTE, _RECORD)
     for option in reversed([option for group in groups for option in group]):
         function = option(function)
     return function

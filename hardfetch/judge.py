@@ -1,0 +1,225 @@
+"""The policy thread: outcomes out of the engine, verdicts and orders back into it.
+
+All decisions are `hardfetch.policy`'s; this is the thread with the clock and the I/O
+that it does without. It sleeps in C while nothing fails.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from hardfetch._ffi import ffi
+from hardfetch.classify import ORIGINS, PHASES, TYPES
+from hardfetch.errors import HardfetchError, OptionError
+from hardfetch.outcome import CloseGate, Failure, ProxyUpdate, Verdict
+from hardfetch.policy import Policy
+from hardfetch.proxies import ProxyPool
+from hardfetch.retry_after import parse_retry_after
+from hardfetch.sinks import warn
+
+if TYPE_CHECKING:
+    from hardfetch._ffi import Engine
+    from hardfetch.options import Options
+    from hardfetch.outcome import ProxyRow
+
+__all__ = ["Judge"]
+
+_BATCH = 256  # events taken at once
+_TURN = 0.5  # seconds of one call into the core
+_LOOK = 1.0  # seconds between two looks at the proxies' file and at what C counts
+_JOIN_SECONDS = 2.0
+
+# HF_EV_… of csrc/api.h.
+_REUSED, _SENT, _IDEMPOTENT, _FRESH, _PROBE, _MATCHED, _ALIVE, _NEWS = (
+    1 << bit for bit in range(8)
+)
+_STATES = {"up": 0, "benched": 1, "dead": 2, "gone": 2}  # HF_EXIT_…
+
+
+def make_policy(options: Options) -> Policy:
+    """Return the policy that the options ask for. Raises OptionError: a bad proxy."""
+    pool = None
+    if options.proxies is not None:
+        pool = ProxyPool(options.proxies.load(), options.pool)
+        if not len(pool):
+            raise OptionError("proxy: the list is empty; give at least one proxy")
+    return Policy(options.retry, pool=pool)
+
+
+class Judge:
+    """The thread. It ends with the engine's last request, or with the engine."""
+
+    def __init__(self, engine: Engine, options: Options, policy: Policy) -> None:
+        self.policy = policy
+        self._engine = engine
+        self._source = options.proxies
+        self._lock = threading.Lock()  # over policy: the thread, and health()
+        self._reload = threading.Event()
+        self._complained = False
+        self._looked = 0.0
+        self._thread = threading.Thread(
+            target=self._run, name="hardfetch-policy", daemon=True
+        )
+
+    def start(self) -> None:
+        """Hand the first table of proxies over and start to judge."""
+        if self.policy.pool is not None:
+            self._send_orders(time.monotonic())
+            self._engine.resume()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Wait for the thread, which ends with the engine's last request."""
+        if threading.current_thread() is not self._thread:
+            self._thread.join(_JOIN_SECONDS)
+
+    def reload(self) -> None:
+        """Load the proxies again at the next look. Fit for a signal handler."""
+        self._reload.set()
+
+    def report(self) -> dict[str, Any]:
+        """Return what policy did, for a summary; no credentials in it."""
+        with self._lock:
+            stats, pool = self.policy.stats, self.policy.pool
+            proxies = pool.health(time.monotonic()) if pool is not None else []
+        return {
+            "retries": stats.retries,
+            "silent_retries": stats.silent,
+            "gates": stats.gates,
+            "denied": dict(stats.denied),
+            "wasted": round(stats.wasted, 3),
+            "proxies": [
+                {name: getattr(line, name) for name in line.__slots__}
+                for line in proxies
+            ],
+        }
+
+    def _run(self) -> None:
+        events = ffi.new("hf_event[]", _BATCH)
+        with suppress(HardfetchError):
+            while (count := self._engine.events(events, _TURN)) is not None:
+                now = time.monotonic()
+                if count:
+                    self._judge([events[i] for i in range(count)], now)
+                self._look(now)
+
+    def _judge(self, events: list[Any], now: float) -> None:
+        failures = [_failure(event) for event in events]
+        news = {event.seq for event in events if event.flags & _NEWS}
+        started = self._engine.stats()
+        requests = int(started.started) - int(started.retries)
+        with self._lock:
+            verdicts = self._ask(failures, now, requests)
+        answers = [verdict for verdict in verdicts if verdict.seq not in news]
+        asked = {f.seq for f in failures} - news
+        # Whatever policy had nothing to say about is final as it is.
+        silent = asked - {verdict.seq for verdict in answers}
+        answers += [Verdict(seq, retry=False) for seq in silent]
+        # Gates first: a retry must not slip through before its host is closed.
+        self._send_orders(now)
+        self._engine.verdicts(answers)
+
+    def _ask(self, failures: list[Failure], now: float, requests: int) -> list[Verdict]:
+        try:
+            return self.policy.handle(failures, now, requests=requests)
+        except Exception:  # noqa: BLE001 - a slip in a user's policy must not hang the run
+            if not self._complained:
+                self._complained = True
+                warn(f"the retry policy failed: {traceback.format_exc()}")
+            return [
+                Verdict(f.seq, retry=False, denied="policy_error") for f in failures
+            ]
+
+    def _send_orders(self, now: float) -> None:
+        with self._lock:
+            orders = self.policy.take_orders()
+        for order in orders:
+            if isinstance(order, CloseGate):
+                self._engine.gate(order.host, max(0.0, order.until - now))
+            elif isinstance(order, ProxyUpdate) and self.policy.pool is not None:
+                options = self.policy.pool.options
+                self._engine.exits(
+                    [
+                        _row(row, now, exclusive=bool(options.exclusive))
+                        for row in order.rows
+                    ],
+                    options.wait_limit,
+                    options.sticky_ttl,
+                )
+
+    def _look(self, now: float) -> None:
+        if now - self._looked < _LOOK and not self._reload.is_set():
+            return
+        self._looked = now
+        pool = self.policy.pool
+        if pool is None:
+            return
+        with self._lock:
+            for number, in_flight, latency in self._engine.exit_stats():
+                pool.observe(number, in_flight, latency, now)
+            self._load_again(pool, now)
+        self._send_orders(now)
+
+    def _load_again(self, pool: ProxyPool, now: float) -> None:
+        source = self._source
+        if source is None or not (self._reload.is_set() or source.changed()):
+            return
+        self._reload.clear()
+        try:
+            pool.replace(source.load(), now)
+        except OptionError as exc:
+            warn(f"proxies kept as they are: {exc}")
+
+
+def _text(field: Any) -> str:
+    return bytes(ffi.string(field)).decode("latin-1")
+
+
+def _failure(event: Any) -> Failure:
+    flags = event.flags
+    asked = _text(event.retry_after)
+    wait = None
+    if asked:
+        wait = parse_retry_after(
+            [asked], wall_now=time.time(), date=_text(event.date) or None
+        )
+    return Failure(
+        seq=event.seq,
+        host=_text(event.host),
+        error=TYPES[event.type],
+        origin=ORIGINS[event.origin],
+        phase=PHASES[event.phase],
+        status=event.status,
+        curl_code=event.curl_code,
+        attempt=event.attempt,
+        proxy=event.proxy,
+        elapsed=event.elapsed / 1e6,
+        since=event.since / 1e6,
+        left=None if event.left < 0 else event.left / 1e6,
+        retry_after=wait,
+        reused=bool(flags & _REUSED),
+        sent=bool(flags & _SENT),
+        idempotent=bool(flags & _IDEMPOTENT),
+        fresh=bool(flags & _FRESH),
+        matched=bool(flags & _MATCHED),
+        session=_text(event.session),
+        probe=bool(flags & _PROBE),
+        host_alive=bool(flags & _ALIVE),
+        host_requests=event.host_requests,
+    )
+
+
+def _row(row: ProxyRow, now: float, *, exclusive: bool) -> dict[str, Any]:
+    return {
+        "number": row.number,
+        "tier": row.tier,
+        "state": _STATES[row.state],
+        "exclusive": int(exclusive),
+        "weight": row.weight,
+        "until": max(0, round((row.until - now) * 1e6)),
+        "url": row.url.encode(),
+    }
