@@ -1,0 +1,212 @@
+/* The backlog against a plain model: order per host, limits, turns, and memory. */
+#include "check.h"
+#include "fence.h"
+#include "schedule.h"
+
+enum { HOSTS = 7, REQUESTS = 400 };
+
+static hf_config cfg;
+static hf_heap heap;
+static hf_schedule schedule;
+
+typedef struct fake {
+    hf_request r;
+    char key[32];
+    int host;
+} fake;
+
+static fake all[REQUESTS];
+
+static void open_with(int32_t max_per_host) {
+    hf_config_default(&cfg);
+    cfg.max_per_host = max_per_host;
+    heap = (hf_heap){NULL, 0, 0};
+    REQUIRE(hf_schedule_init(&schedule, &cfg, &heap) == 0);
+}
+
+static void close_all(void) {
+    hf_schedule_free(&schedule);
+    hf_heap_free(&heap);
+}
+
+static fake *request(int i, int host) {
+    fake *f = &all[i];
+    memset(f, 0, sizeof *f);
+    snprintf(f->key, sizeof f->key, "h%d:80", host);
+    f->host = host;
+    f->r.seq = (uint64_t)i;
+    f->r.url.hostport = f->key;
+    f->r.url.hostport_len = (uint32_t)strlen(f->key);
+    return f;
+}
+
+static void push(fake *f) {
+    REQUIRE(hf_schedule_push(&schedule, &f->r, false, 0) == 0);
+}
+
+static fake *pop_at(int64_t now) {
+    bool refused = true;
+    hf_request *r = hf_schedule_pop(&schedule, now, &refused);
+    CHECK(!refused);
+    return (fake *)(void *)r;
+}
+
+static void land(fake *f) {
+    hf_pace_end end = {.type = HF_T_NONE, .status = 200};
+    hf_schedule_landed(&schedule, &f->r, &end, 0);
+}
+
+static void hosts_take_turns_and_each_is_first_in_first_out(void) {
+    open_with(0);
+    for (int i = 0; i < 12; i++) {
+        push(request(i, i / 4));
+    }
+    static const int want[] = {0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11};
+    for (int i = 0; i < 12; i++) {
+        fake *f = pop_at(0);
+        REQUIRE(f != NULL);
+        CHECK_EQ(f->r.seq, want[i]);
+    }
+    CHECK(pop_at(0) == NULL);
+    for (int i = 0; i < 12; i++) {
+        land(&all[i]);
+    }
+    close_all();
+}
+
+static void a_full_host_blocks_no_other(void) {
+    open_with(2);
+    for (int i = 0; i < 100; i++) {
+        push(request(i, 0));
+    }
+    push(request(100, 1));
+    CHECK_EQ(pop_at(0)->r.seq, 0);
+    CHECK_EQ(pop_at(0)->r.seq, 100);
+    CHECK_EQ(pop_at(0)->r.seq, 1);
+    CHECK(pop_at(0) == NULL);
+    land(&all[1]);
+    CHECK_EQ(pop_at(0)->r.seq, 2);
+    CHECK(pop_at(0) == NULL);
+    CHECK_EQ(schedule.queued, 97);
+    while (hf_schedule_any(&schedule) != NULL) {
+        hf_schedule_remove(&schedule, hf_schedule_any(&schedule), 0);
+    }
+    CHECK_EQ(schedule.queued, 0);
+    close_all();
+}
+
+static void a_retry_goes_to_the_head_and_an_unpop_back_to_it(void) {
+    open_with(0);
+    push(request(0, 0));
+    push(request(1, 0));
+    fake *f = pop_at(0);
+    hf_schedule_unpop(&schedule, &f->r, 0);
+    CHECK(pop_at(0) == f);
+    land(f);
+    REQUIRE(hf_schedule_push(&schedule, &f->r, true, 0) == 0);
+    CHECK(pop_at(0) == f);
+    CHECK_EQ(pop_at(0)->r.seq, 1);
+    close_all();
+}
+
+/* A model of the queues: what each host must give next. */
+typedef struct model {
+    int queue[HOSTS][REQUESTS * 2];
+    int first[HOSTS], last[HOSTS], flying[HOSTS];
+} model;
+
+static model m;
+
+static int may_start(int limit) {
+    for (int h = 0; h < HOSTS; h++) {
+        if (m.first[h] < m.last[h] && (limit == 0 || m.flying[h] < limit)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int pop_agrees(int limit) {
+    fake *f = pop_at(0);
+    if (f == NULL) {
+        return !may_start(limit);
+    }
+    int h = f->host;
+    int want = m.queue[h][m.first[h]++];
+    m.flying[h]++;
+    f->r.state = HF_R_RUNNING;
+    return want == (int)f->r.seq && (limit == 0 || m.flying[h] <= limit);
+}
+
+static void random_work_agrees_with_a_model(void) {
+    uint64_t random = 31337;
+    for (int limit = 0; limit < 4; limit++) {
+        open_with(limit);
+        memset(&m, 0, sizeof m);
+        int pushed = 0;
+        int wrong = 0;
+        for (int step = 0; step < 6000; step++) {
+            int i = (int)(fence_random(&random) % REQUESTS);
+            uint32_t what = fence_random(&random) % 4;
+            if (what == 0 && pushed < REQUESTS) {
+                fake *f = request(pushed, (int)(fence_random(&random) % HOSTS));
+                push(f);
+                m.queue[f->host][m.last[f->host]++] = pushed++;
+            } else if (what == 1 && i < pushed && all[i].r.state == HF_R_RUNNING) {
+                land(&all[i]);
+                all[i].r.state = HF_R_PARKED;
+                m.flying[all[i].host]--;
+            } else if (what >= 2) {
+                wrong += !pop_agrees(limit);
+            }
+        }
+        CHECK_EQ(wrong, 0);
+        close_all();
+    }
+}
+
+static void a_delay_is_waited_for_in_the_heap(void) {
+    hf_host_limits limits = {.pattern = "h0", .delay = 1000};
+    open_with(8);
+    cfg.host_limits = &limits;
+    cfg.n_host_limits = 1;
+    push(request(0, 0));
+    push(request(1, 0));
+    push(request(2, 1));
+    CHECK_EQ(pop_at(5)->r.seq, 0);
+    CHECK_EQ(pop_at(5)->r.seq, 2);
+    CHECK(pop_at(5) == NULL);
+    CHECK_EQ(hf_heap_next(&heap), 1005);
+    hf_due *d = hf_heap_pop(&heap, 1005);
+    REQUIRE(d != NULL && d->kind == HF_KIND_HOST);
+    hf_schedule_due(&schedule, (hf_host *)(void *)((char *)d - offsetof(hf_host, due)));
+    CHECK_EQ(pop_at(1005)->r.seq, 1);
+    close_all();
+}
+
+static void hosts_that_are_done_do_not_pile_up(void) {
+    open_with(8);
+    for (int i = 0; i < 20000; i++) {
+        fake *f = request(0, i);
+        push(f);
+        REQUIRE(pop_at(0) == f);
+        land(f);
+    }
+    CHECK(schedule.n_hosts <= 1100);
+    CHECK_EQ(schedule.n_hosts, schedule.n_idle);
+    /* A host that comes back out of the idle list is served as any other. */
+    fake *f = request(1, 19999);
+    push(f);
+    CHECK(pop_at(0) == f);
+    close_all();
+}
+
+int main(void) {
+    RUN(hosts_take_turns_and_each_is_first_in_first_out);
+    RUN(a_full_host_blocks_no_other);
+    RUN(a_retry_goes_to_the_head_and_an_unpop_back_to_it);
+    RUN(random_work_agrees_with_a_model);
+    RUN(a_delay_is_waited_for_in_the_heap);
+    RUN(hosts_that_are_done_do_not_pile_up);
+    return check_result();
+}
