@@ -24,13 +24,17 @@ define run-ctest
 	$(BIN)/ctest --output-on-failure --no-tests=error --test-dir build/$(1)
 endef
 
-.PHONY: help demo test test-c test-py test-wheel lint format sanitize sanitize-c sanitize-py fuzz clean
+.PHONY: help demo demo-celery test test-c test-py test-wheel lint format sanitize sanitize-c sanitize-py fuzz clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
 
 demo: $(VENV)/.built ## run a few thousand URLs of a local fault site
 	@$(BIN)/python -m hardfetch.cli.demo
+
+demo-celery: $(VENV)/.built ## run the Celery example; needs redis-server or HARDFETCH_BROKER
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[celery]'
+	@$(BIN)/python examples/celery_app.py
 
 test: test-c test-py ## run the C and the Python tests
 

@@ -158,7 +158,9 @@ def test_children_keep_soft_and_hard_limits(tasks: Any, silent: str) -> None:
     assert fetched["error"]["type"] == "deadline"
     assert isinstance(stuck, exceptions.WorkerLostError)
     assert "70" in str(stuck)
-    assert {r["error"]["type"] for r in rest} == {"connect_refused"}
+    # Refused; and once that is clear, the host's breaker says so at once.
+    kinds = {r["error"]["type"] for r in rest}
+    assert kinds <= {"connect_refused", "host_unavailable"}
     assert time.monotonic() - start < 20
 
 
