@@ -25,6 +25,7 @@ _COMMANDS = {
         "hardfetch.cli.faultsite:faultsite",
         "Serve healthy pages and every fault on loopback.",
     ),
+    "schema": ("hardfetch.cli.schema:schema", "Print the JSON Schema of a record."),
     "doctor": ("hardfetch.cli.doctor:doctor", "Tell whether this machine is fit."),
 }
 

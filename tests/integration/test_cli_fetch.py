@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import strict
 
 from hardfetch.testing import FaultSite
 
@@ -45,8 +46,7 @@ def run(*arguments: str, stdin: bytes = b"", **more: Any) -> tuple[int, bytes, s
 
 
 def records(output: bytes) -> list[dict[str, Any]]:
-    assert output == b"" or output.endswith(b"\n")
-    return [json.loads(line) for line in output.splitlines()]
+    return strict.read(output)
 
 
 @contextlib.contextmanager

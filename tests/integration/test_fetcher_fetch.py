@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import random
 import subprocess
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import strict
 
 import hardfetch
 from hardfetch import Fetcher, errors
@@ -42,8 +42,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def records(data: bytes) -> list[dict[str, Any]]:
-    assert data == b"" or data.endswith(b"\n")
-    return [json.loads(line) for line in data.splitlines()]
+    return strict.read(data)
 
 
 def descriptors() -> int:

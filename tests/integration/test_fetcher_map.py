@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import threading
 import time
@@ -11,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+import strict
 
 from hardfetch import Fetcher, errors
 from hardfetch.testing import FaultSite
@@ -38,8 +38,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def records(data: bytes) -> list[dict[str, Any]]:
-    assert data == b"" or data.endswith(b"\n")
-    return [json.loads(line) for line in data.splitlines()]
+    return strict.read(data)
 
 
 def descriptors() -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import strict
 
 from hardfetch import Fetcher, Request, errors
 from hardfetch.testing import FaultSite
@@ -43,8 +44,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def records(data: bytes) -> list[dict[str, Any]]:
-    assert data == b"" or data.endswith(b"\n")
-    return [json.loads(line) for line in data.splitlines()]
+    return strict.read(data)
 
 
 def descriptors() -> int:
