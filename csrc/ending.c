@@ -227,13 +227,14 @@ static bool turns_to_get(const hf_transfer *t, int status) {
     return (status == 301 || status == 302) && is_post(t);
 }
 
-/* Same method and URL again, and no cookies that could make a difference. */
+/* Same method and URL again, and no new cookie that could make a difference. */
 static bool was_there(const hf_transfer *t, const hf_url *next, bool get) {
     const hf_response *r = t->resp;
-    if (t->identity->share != NULL) {
-        return false;
-    }
+    bool keeps_cookies = t->identity->share != NULL;
     for (int32_t i = 0; i < r->n_hops; i++) {
+        if (keeps_cookies && r->hops[i].cookies != r->cookies) {
+            continue;
+        }
         if (r->hops[i].get == get && strcmp(r->hops[i].url, next->shown) == 0) {
             return true;
         }

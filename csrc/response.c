@@ -32,6 +32,7 @@ void hf_response_new_head(hf_response *r) {
     r->interim = false;
     r->chunked = false;
     r->endless = false;
+    r->head_cookies = 0;
     r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
 }
 
@@ -40,6 +41,7 @@ void hf_response_reset(hf_response *r, size_t keep) {
     hf_buf_reset(&r->head, keep);
     hf_buf_reset(&r->body, keep);
     free_hops(r);
+    r->cookies = 0;
     r->decoded = false;
     r->reused = false;
     r->wire_size = 0;
@@ -134,6 +136,12 @@ static int note_field(hf_response *r, const hf_field *f) {
             r->retry_after = range_of(r, f);
         }
         break;
+    case 's':
+        if (is_name(f, "set-cookie", 10)) {
+            r->cookies++;
+            r->head_cookies++;
+        }
+        break;
     case 't':
         r->chunked |= is_name(f, "transfer-encoding", 17);
         break;
@@ -221,6 +229,7 @@ int hf_response_hop(hf_response *r, const char *url, bool get, const uint8_t *lo
     r->hops[r->n_hops++] = (hf_hop){.url = block,
                                     .status = r->status,
                                     .get = get,
+                                    .cookies = r->cookies - r->head_cookies,
                                     .len = (uint32_t)n,
                                     .location = (uint8_t *)block + len};
     return 0;

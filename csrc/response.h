@@ -22,6 +22,7 @@ typedef struct hf_hop {
     char *url;         /* as requested, without user info; owned */
     int32_t status;    /* 3xx */
     bool get;          /* it was asked for with GET */
+    int32_t cookies;   /* Set-Cookie headers of the answers before it */
     uint32_t len;      /* bytes of location */
     uint8_t *location; /* raw; owned, in one block with url */
 } hf_hop;
@@ -44,10 +45,12 @@ typedef struct hf_response {
     hf_range retry_after;
     hf_range date;
     hf_buf head;
-    hf_buf encoding;    /* all Content-Encoding values, joined by ", " */
-    hf_buf body;        /* decoded */
-    uint64_t wire_size; /* bytes of body before decoding */
-    hf_hop *hops;       /* owned array */
+    hf_buf encoding;      /* all Content-Encoding values, joined by ", " */
+    hf_buf body;          /* decoded */
+    uint64_t wire_size;   /* bytes of body before decoding */
+    hf_hop *hops;         /* owned array */
+    int32_t cookies;      /* Set-Cookie headers of all answers of the attempt */
+    int32_t head_cookies; /* those of this head */
     int32_t n_hops;
     int32_t cap_hops;
     hf_url final;        /* where the last hop led; text NULL without hops; owned */

@@ -346,11 +346,22 @@ bool hf_transfer_passes_over(const hf_transfer *t) {
            t->resp->n_hops < most;
 }
 
+/* Of a redirect that can't be followed the answer is kept. */
+static bool leads_on(const hf_transfer *t) {
+    const hf_response *r = t->resp;
+    hf_url next;
+    int rc =
+        hf_url_resolve(t->identity->loop->curl, t->url, r->head.data + r->location.at,
+                       r->location.len, &next, (hf_errbuf){NULL, 0});
+    hf_url_free(&next);
+    return rc != HF_EINVAL;
+}
+
 static int begin_body(hf_transfer *t) {
     hf_loop *l = t->identity->loop;
     hf_response *r = t->resp;
     t->body_begun = true;
-    t->discard = hf_transfer_passes_over(t);
+    t->discard = hf_transfer_passes_over(t) && leads_on(t);
     if (t->discard || r->encoding.len == 0 || !l->curl->decodes) {
         return 0;
     }

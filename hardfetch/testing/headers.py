@@ -75,7 +75,7 @@ def _lengths() -> list[tuple[str, str, bytes, tuple[str, ...]]]:
         ("same-length-twice", "Content-Length 5 twice", told(b"5", b"5"), (OK,)),
         ("length-list", "Content-Length: 5, 5", told(b"5, 5"), EITHER),
         ("length-negative", "Content-Length: -1", told(b"-1"), any_way),
-        ("length-huge", "20 nines", told(b"9" * 20), any_way),
+        ("length-huge", "20 nines", told(b"9" * 20), ("incomplete",)),
         ("length-word", "Content-Length: many", told(b"many"), any_way),
         (
             "length-and-chunked", "Content-Length and chunked",

@@ -181,10 +181,8 @@ async def _silent_after_hello(peer: Peer) -> None:
 
 def _healthy() -> list[Spec]:
     page: Facts = {"status": 200, "content": content.page(1024)}
-    leaky = (
-        b"HTTP/1.1 200 Fine\r\nSet-Cookie: p=1\r\nno colon here\r\nX-Odd: \xff\xfe\r\n"
-    )
-    leaky += b"".join(b"X-Proxy-%d: leaked\r\n" % n for n in range(47)) + b"\r\n"
+    leaky = b"HTTP/1.1 200 Fine\r\nSet-Cookie: p=1\r\nX-Odd: \xff\xfe\r\n"
+    leaky += b"".join(b"X-Proxy-%d: leaked\r\n" % n for n in range(48)) + b"\r\n"
     table: list[tuple[str, str, Script, str, str]] = [
         ("http", "for http", healthy(), "{http}", "http://{self}"),
         ("connect", "CONNECT for https", healthy(), "{https}", "http://{self}"),
@@ -226,6 +224,8 @@ def _refusals() -> list[Spec]:
         ("302", refusal("302 Found", "Location: http://127.0.0.1/"), "proxy_refused"),
         ("garbage", content.noise(500), "proxy_protocol"),
         ("ssh", b"SSH-2.0-x\r\n", "proxy_protocol"),
+        # libcurl takes no tunnel whose headers it can't read.
+        ("colonless", b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "proxy_protocol"),
     ]
     return [
         spec(
