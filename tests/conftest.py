@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import strict
 
 from hardfetch import frames
 from hardfetch.record import Result
 
+pytest.register_assert_rewrite("strict", "truth")
+
 
 @pytest.fixture(autouse=True)
 def _results_fit_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    import strict  # not before its asserts are rewritten
+
     original = frames.parse_frames
 
     def checked(data: bytearray) -> Iterator[Result]:

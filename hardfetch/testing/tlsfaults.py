@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from hardfetch.testing import content
-from hardfetch.testing.faults import SIZED, then_hold
+from hardfetch.testing.faults import CHUNKED, SIZED, then_hold
 from hardfetch.testing.http1 import Response
 from hardfetch.testing.model import OK, Spec, spec
 
@@ -131,6 +131,16 @@ async def _unsized_without_notify(peer: Peer) -> None:
     peer.cut()
 
 
+def _cut_after(data: bytes) -> Script:
+    async def script(peer: Peer) -> None:
+        await peer.read_head()
+        await peer.send(data)
+        await asyncio.sleep(0)
+        peer.cut()
+
+    return script
+
+
 async def _unsized_with_notify(peer: Peer) -> None:
     await peer.read_head()
     await peer.send(b"HTTP/1.1 200 OK\r\n\r\n<html>a page</html>")
@@ -197,6 +207,21 @@ def _inside() -> list[Spec]:
             "tls-no-notify-unsized", "tls", "ends without close_notify or length",
             _unsized_without_notify, ("incomplete",), kind="tls",
             status=200, content=b"<html>half a pa", truncated="disconnect",
+        ),
+        spec(
+            "tls-no-notify-chunked", "tls", "no close_notify after the last chunk",
+            _cut_after(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n"), (OK,), kind="tls",
+            status=200, content=b"hello",
+        ),
+        spec(
+            "tls-no-notify-mid-chunks", "tls", "ends between chunks, no close_notify",
+            _cut_after(CHUNKED + b"5\r\nhello\r\n"), ("incomplete",), kind="tls",
+            status=200, content=b"hello", truncated="disconnect",
+        ),
+        spec(
+            "tls-chunk-size-letters", "tls", "a chunk size of ZZ, then silence",
+            in_tls(CHUNKED + b"5\r\nhello\r\nZZ\r\n", "hold"), ("incomplete",),
+            kind="tls", status=200, content=b"hello", truncated="framing",
         ),
         spec(
             "tls-notify-unsized", "tls", "ends with close_notify, without a length",
