@@ -4,15 +4,19 @@
 # scikit-build-core sets SKBUILD_SABI_VERSION to 3.10 where the stable ABI is to be used:
 # one module for CPython 3.10 and newer. It is empty on PyPy and on free-threaded Pythons.
 
-find_package(Python REQUIRED COMPONENTS Interpreter
-             OPTIONAL_COMPONENTS Development.Module ${SKBUILD_SABI_COMPONENT})
+# A cross build must not look for the target's Python (CMP0190): it needs none. The one
+# that builds is given by scikit-build-core as Python_EXECUTABLE.
+if(NOT (SKBUILD_SABI_VERSION AND HF_OWN_PYTHON_H))
+  find_package(Python REQUIRED COMPONENTS Interpreter
+               OPTIONAL_COMPONENTS Development.Module ${SKBUILD_SABI_COMPONENT})
+endif()
 
 set(core_c "${CMAKE_CURRENT_BINARY_DIR}/_core.c")
 set(api "${PROJECT_SOURCE_DIR}/csrc/api.h")
 set(prelude "${PROJECT_SOURCE_DIR}/csrc/cffi_prelude.c")
 add_custom_command(
   OUTPUT "${core_c}"
-  COMMAND Python::Interpreter -m cffi.gen_src read-sources hardfetch._core
+  COMMAND "${Python_EXECUTABLE}" -m cffi.gen_src read-sources hardfetch._core
           "${api}" "${prelude}" "${core_c}"
   DEPENDS "${api}" "${prelude}"
   COMMENT "Generating _core.c"

@@ -1,0 +1,37 @@
+# Toolchain of `make wheels`: zig as the C compiler of one target, for the oldest C
+# library that the wheels promise to run on. tools/wheels.py sets both variables.
+#
+# HF_ZIG         the zig program
+# HF_ZIG_TARGET  for example x86_64-linux-gnu.2.17, aarch64-linux-musl
+
+if(NOT DEFINED ENV{HF_ZIG} OR NOT DEFINED ENV{HF_ZIG_TARGET})
+  message(FATAL_ERROR "hardfetch: cmake/zig.cmake needs HF_ZIG and HF_ZIG_TARGET")
+endif()
+string(REGEX MATCH "^[^-]+" hf_processor "$ENV{HF_ZIG_TARGET}")
+
+# With a system's name CMake takes this for a cross build and runs nothing it has built:
+# true for another processor, and for musl on a glibc machine.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR ${hf_processor})
+set(CMAKE_C_COMPILER "$ENV{HF_ZIG}" cc)
+set(CMAKE_C_COMPILER_TARGET "$ENV{HF_ZIG_TARGET}")
+
+# zig is its own ar. CMake wants one program, so the subcommand goes into the rules.
+set(CMAKE_AR "$ENV{HF_ZIG}")
+set(CMAKE_RANLIB "$ENV{HF_ZIG}")
+set(CMAKE_C_ARCHIVE_CREATE "<CMAKE_AR> ar qc <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_APPEND "<CMAKE_AR> ar q <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_FINISH "<CMAKE_RANLIB> ranlib <TARGET>")
+
+# No path of this machine may reach the result. What is unused is dropped, and stripped
+# here, since the machine's own strip may not know the target.
+cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH hf_source)
+set(CMAKE_C_FLAGS_INIT
+    "-ffile-prefix-map=${hf_source}=. -ffunction-sections -fdata-sections")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now")
+
+# The machine's libraries are not the target's; its programs (Python, ninja) are used.
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
