@@ -97,7 +97,7 @@ static void free_transfers(hf_loop *l, hf_identity *id) {
         hf_transfer *t = id->all;
         id->all = t->all;
         if (t->in_multi) {
-            l->curl->curl_multi_remove_handle(id->multi, t->easy);
+            l->curl->curl_multi_remove_handle(t->lane->multi, t->easy);
         }
         hf_transfer_free(t);
     }
@@ -106,10 +106,10 @@ static void free_transfers(hf_loop *l, hf_identity *id) {
 static void free_identity(hf_loop *l, hf_identity *id) {
     const hf_curl *c = l->curl;
     free_transfers(l, id);
-    hf_heap_remove(&l->timers, &id->timer);
-    if (id->multi != NULL) {
-        c->curl_multi_cleanup(id->multi);
+    for (int32_t i = 0; i < id->n_lanes; i++) {
+        hf_lane_free(id->lanes[i]);
     }
+    free(id->lanes);
     if (id->share != NULL) {
         c->curl_share_cleanup(id->share);
     }
@@ -135,8 +135,10 @@ bool hf_identity_shed(hf_loop *l) {
     hf_heart_enter(&l->heart, "curl_multi_setopt", l->now);
     for (hf_identity *id = l->identities; id != NULL; id = id->next) {
         if (c->version >= 0x081000) {
-            c->curl_multi_setopt(id->multi, CURLMOPT_NETWORK_CHANGED,
-                                 (long)CURLMNWC_CLEAR_CONNS);
+            for (int32_t i = 0; i < id->n_lanes; i++) {
+                c->curl_multi_setopt(id->lanes[i]->multi, CURLMOPT_NETWORK_CHANGED,
+                                     (long)CURLMNWC_CLEAR_CONNS);
+            }
         }
     }
     l->lost = !hf_heart_leave(&l->heart);
@@ -148,7 +150,7 @@ static bool evict(hf_loop *l) {
     hf_identity *id = l->oldest;
     while (id != NULL && l->n_identities >= HF_IDENTITIES) {
         hf_identity *prev = id->prev;
-        if (id->busy == 0 && id != l->plain && !id->touched) {
+        if (id->busy == 0 && id != l->plain && !id->lanes[0]->touched) {
             unlink_identity(l, id);
             hf_heart_enter(&l->heart, "curl_multi_cleanup", l->now);
             free_identity(l, id);
@@ -193,78 +195,19 @@ static int append_all(const hf_curl *c, struct curl_slist **list,
     return rc;
 }
 
-/* --- libcurl's multi ---------------------------------------------------------------
- */
-
-static uint32_t events_of(int what) {
-    switch (what) {
-    case CURL_POLL_IN:
-        return EPOLLIN;
-    case CURL_POLL_OUT:
-        return EPOLLOUT;
-    case CURL_POLL_INOUT:
-        return EPOLLIN | EPOLLOUT;
-    default:
-        return 0;
-    }
-}
-
-static int on_socket(CURL *easy, curl_socket_t fd, int what, void *data, void *sockp) {
-    hf_identity *id = data;
-    (void)easy;
-    (void)sockp;
-    if (!hf_heart_leave(&id->loop->heart)) {
-        return 0;
-    }
-    hf_poller_want(&id->loop->poller, fd, events_of(what), id);
-    hf_heart_resume(&id->loop->heart);
-    return 0;
-}
-
-static int on_timer(CURLM *multi, long ms, void *data) {
-    hf_identity *id = data;
-    hf_loop *l = id->loop;
-    (void)multi;
-    if (!hf_heart_leave(&l->heart)) {
-        return 0;
-    }
-    hf_heap_set(&l->timers, &id->timer,
-                ms < 0 ? HF_NEVER : l->now + (int64_t)ms * 1000);
-    hf_heart_resume(&l->heart);
-    return 0;
-}
-
-static int make_multi(hf_loop *l, hf_identity *id, bool session) {
+static int make_share(hf_loop *l, hf_identity *id) {
     const hf_curl *c = l->curl;
-    id->multi = c->curl_multi_init();
-    if (id->multi == NULL) {
+    id->share = c->curl_share_init();
+    if (id->share == NULL) {
         return HF_ENOMEM;
     }
-    long conns = l->settings->c.max_concurrency + 64L;
-    c->curl_multi_setopt(id->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
-    c->curl_multi_setopt(id->multi, CURLMOPT_SOCKETDATA, id);
-    c->curl_multi_setopt(id->multi, CURLMOPT_TIMERFUNCTION, on_timer);
-    c->curl_multi_setopt(id->multi, CURLMOPT_TIMERDATA, id);
-    c->curl_multi_setopt(id->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
-    c->curl_multi_setopt(id->multi, CURLMOPT_MAXCONNECTS, conns);
-    if (c->version >= 0x081400) {
-        /* Numbers mean nothing to an older libcurl. */
-        c->curl_multi_setopt(id->multi, CURLMOPT_QUICK_EXIT, 1L);
-    }
-    if (session) {
-        id->share = c->curl_share_init();
-        if (id->share == NULL) {
-            return HF_ENOMEM;
-        }
-        c->curl_share_setopt(id->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
-    }
+    c->curl_share_setopt(id->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
     return 0;
 }
 
 static int fill(hf_loop *l, hf_identity *id, const traits *t, hf_errbuf err) {
     const hf_config *c = &l->settings->c;
     id->loop = l;
-    id->timer = hf_due_make(0);
     id->http_version = version_of(t->http_version);
     id->impersonate = strndup((const char *)t->impersonate.p, t->impersonate.n);
     if (id->impersonate == NULL) {
@@ -280,7 +223,10 @@ static int fill(hf_loop *l, hf_identity *id, const traits *t, hf_errbuf err) {
     if (rc == 0) {
         rc = append_all(l->curl, &id->resolve, c->resolve);
     }
-    return rc == 0 ? make_multi(l, id, t->session.n > 0) : rc;
+    if (rc == 0 && t->session.n > 0) {
+        rc = make_share(l, id);
+    }
+    return rc == 0 ? hf_lane_new(id) : rc;
 }
 
 static int make(hf_loop *l, const traits *t, uint8_t *key, size_t n, hf_identity **out,
@@ -299,9 +245,6 @@ static int make(hf_loop *l, const traits *t, uint8_t *key, size_t n, hf_identity
         return HF_ECLOSED;
     }
     int rc = fill(l, id, t, err);
-    if (rc == 0) {
-        rc = hf_heap_reserve(&l->timers, l->n_identities + 1);
-    }
     if (rc != 0) {
         free_identity(l, id);
         return rc;

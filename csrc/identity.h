@@ -1,14 +1,14 @@
 /* An identity: what may share connections, TLS sessions and cookies.
  *
  * Proxy with credentials, session id, impersonation profile and HTTP version make the
- * key. Each identity has a multi of its own, so nothing can cross from one to another,
+ * key. Each identity has a multis of its own, so nothing can cross from one to another,
  * and keeps the easy handles it has used, with every option set that all its requests
  * share. Owned by one loop.
  */
 #ifndef HF_IDENTITY_H
 #define HF_IDENTITY_H
 
-#include "deadline.h"
+#include "lane.h"
 #include "proxyurl.h"
 #include "request.h"
 
@@ -19,17 +19,17 @@ typedef struct hf_identity {
     struct hf_identity *next; /* in use order, latest first */
     struct hf_identity *prev;
     struct hf_loop *loop;
-    CURLM *multi;
     CURLSH *share;              /* cookies of a session; else NULL */
     struct hf_transfer *idle;   /* transfers kept for reuse */
     struct hf_transfer *all;    /* every transfer; each lives as long as the identity */
     struct curl_slist *headers; /* the engine's default headers */
     struct curl_slist *resolve;
-    hf_proxy proxy; /* url NULL = direct */
-    hf_due timer;   /* libcurl's, in the loop's timer heap */
-    int32_t busy;   /* transfers in the multi */
-    bool touched;   /* in the loop's list of multis to drain */
-    struct hf_identity *touched_next;
+    hf_proxy proxy;  /* url NULL = direct */
+    hf_lane **lanes; /* owned array; one at least */
+    int32_t n_lanes;
+    int32_t cap_lanes;
+    int32_t filling;   /* lane that new transfers go to */
+    int32_t busy;      /* transfers in the multis */
     char *impersonate; /* owned; "" = none */
     long http_version; /* CURL_HTTP_VERSION_… */
     uint32_t hash;

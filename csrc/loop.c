@@ -12,7 +12,7 @@
 /* Deadlines run in one go before sockets get their turn again. */
 #define DUE_SLICE 256
 /* Starts in one go, likewise. */
-#define START_SLICE 256
+#define START_SLICE 32
 /* us between two times that idle connections are closed for want of descriptors. */
 #define SHED_AGAIN 100000
 
@@ -85,20 +85,20 @@ void hf_loop_give_decoder(hf_loop *l, hf_decoder *d) {
     }
 }
 
-void hf_loop_touch(hf_loop *l, hf_identity *id) {
-    if (!id->touched) {
-        id->touched = true;
-        id->touched_next = l->touched;
-        l->touched = id;
+void hf_loop_touch(hf_loop *l, hf_lane *lane) {
+    if (!lane->touched) {
+        lane->touched = true;
+        lane->touched_next = l->touched;
+        l->touched = lane;
     }
 }
 
 /* --- calls into libcurl, each between two heart beats ------------------------------
  */
 
-static bool call_add(hf_loop *l, hf_identity *id, hf_transfer *t) {
+static bool call_add(hf_loop *l, hf_transfer *t) {
     hf_heart_enter(&l->heart, "curl_multi_add_handle", l->now);
-    int rc = l->curl->curl_multi_add_handle(id->multi, t->easy);
+    int rc = l->curl->curl_multi_add_handle(t->lane->multi, t->easy);
     l->lost = !hf_heart_leave(&l->heart);
     t->in_multi = rc == 0;
     return !l->lost;
@@ -106,22 +106,22 @@ static bool call_add(hf_loop *l, hf_identity *id, hf_transfer *t) {
 
 static bool call_remove(hf_loop *l, hf_transfer *t) {
     hf_heart_enter(&l->heart, "curl_multi_remove_handle", l->now);
-    l->curl->curl_multi_remove_handle(t->identity->multi, t->easy);
+    l->curl->curl_multi_remove_handle(t->lane->multi, t->easy);
     l->lost = !hf_heart_leave(&l->heart);
     t->in_multi = false;
     return !l->lost;
 }
 
-static bool call_action(hf_loop *l, hf_identity *id, int fd, int mask) {
+static bool call_action(hf_loop *l, hf_lane *lane, int fd, int mask) {
     int running = 0;
     hf_heart_enter(&l->heart, "curl_multi_socket_action", l->now);
-    l->curl->curl_multi_socket_action(id->multi, fd, mask, &running);
+    l->curl->curl_multi_socket_action(lane->multi, fd, mask, &running);
     l->lost = !hf_heart_leave(&l->heart);
     if (l->lost) {
         return false;
     }
     hf_stat_add(&l->shard->counts.socket_actions, 1);
-    hf_loop_touch(l, id);
+    hf_loop_touch(l, lane);
     return true;
 }
 
@@ -151,10 +151,24 @@ static void finish(hf_loop *l, hf_request *r) {
     }
 }
 
+static void enter_lane(hf_transfer *t) {
+    t->lane = hf_lane_choose(t->identity, t->req->host, t->url->tls);
+    t->lane->busy++;
+    t->identity->busy++;
+}
+
+static void leave_lane(hf_transfer *t) {
+    t->lane->busy--;
+    t->identity->busy--;
+    if (t->idles) {
+        hf_lane_warm(t->lane, t->req->host);
+    }
+}
+
 /* The transfer is out of the multi and its request has its outcome. */
 static void settle(hf_loop *l, hf_transfer *t) {
     hf_request *r = t->req;
-    t->identity->busy--;
+    leave_lane(t);
     hf_transfer_rest(t);
     finish(l, r);
 }
@@ -202,9 +216,9 @@ static void start(hf_loop *l, hf_request *r) {
         fail_start(l, r, rc, "method is longer than 63 bytes");
         return;
     }
-    t->identity->busy++;
+    enter_lane(t);
     set_due(l, t);
-    if (!call_add(l, t->identity, t)) {
+    if (!call_add(l, t)) {
         return;
     }
     if (!t->in_multi) {
@@ -213,15 +227,17 @@ static void start(hf_loop *l, hf_request *r) {
     }
 }
 
+/* Starts what may start, a slice of it. Returns true when something was started. */
 static bool admit(hf_loop *l) {
-    hf_request *r;
     for (int i = 0; i < START_SLICE && !l->lost; i++) {
-        r = hf_shard_next(l->shard, l->now);
+        hf_request *r = hf_shard_next(l->shard, l->now);
         if (r == NULL) {
+            l->hungry = false;
             return i > 0;
         }
         start(l, r);
     }
+    l->hungry = true;
     return true;
 }
 
@@ -232,7 +248,7 @@ static void hop(hf_loop *l, hf_transfer *t) {
         return;
     }
     set_due(l, t);
-    if (call_add(l, t->identity, t) && !t->in_multi) {
+    if (call_add(l, t) && !t->in_multi) {
         hf_transfer_abort(t, HF_T_INTERNAL, l->now);
         settle(l, t);
     }
@@ -242,6 +258,7 @@ static void end(hf_loop *l, hf_transfer *t, int code) {
     if (!call_remove(l, t)) {
         return;
     }
+    t->idles = code == CURLE_OK && t->stop == HF_STOP_NONE;
     if (hf_transfer_end(t, code, l->now)) {
         hop(l, t);
     } else {
@@ -249,10 +266,11 @@ static void end(hf_loop *l, hf_transfer *t, int code) {
     }
 }
 
-static void drain_multi(hf_loop *l, hf_identity *id) {
+static void drain_multi(hf_loop *l, hf_lane *lane) {
     int left;
     CURLMsg *m;
-    while (!l->lost && (m = l->curl->curl_multi_info_read(id->multi, &left)) != NULL) {
+    while (!l->lost &&
+           (m = l->curl->curl_multi_info_read(lane->multi, &left)) != NULL) {
         char *p = NULL;
         int code = m->data.result;
         if (m->msg == CURLMSG_DONE) {
@@ -263,21 +281,21 @@ static void drain_multi(hf_loop *l, hf_identity *id) {
 }
 
 /* libcurl may want another time than it said last: older ones forget to say. */
-static void reread_timer(hf_loop *l, hf_identity *id) {
+static void reread_timer(hf_loop *l, hf_lane *lane) {
     long ms = -1;
-    l->curl->curl_multi_timeout(id->multi, &ms);
-    hf_heap_set(&l->timers, &id->timer,
+    l->curl->curl_multi_timeout(lane->multi, &ms);
+    hf_heap_set(&l->timers, &lane->timer,
                 ms < 0 ? HF_NEVER : l->now + (int64_t)ms * 1000);
 }
 
 static void drain_touched(hf_loop *l) {
     while (l->touched != NULL && !l->lost) {
-        hf_identity *id = l->touched;
-        l->touched = id->touched_next;
-        id->touched = false;
-        drain_multi(l, id);
+        hf_lane *lane = l->touched;
+        l->touched = lane->touched_next;
+        lane->touched = false;
+        drain_multi(l, lane);
         if (!l->lost) {
-            reread_timer(l, id);
+            reread_timer(l, lane);
         }
     }
 }
@@ -314,8 +332,8 @@ static hf_host *host_of(hf_due *d) {
     return (hf_host *)(void *)((char *)d - offsetof(hf_host, due));
 }
 
-static hf_identity *identity_of(hf_due *d) {
-    return (hf_identity *)(void *)((char *)d - offsetof(hf_identity, timer));
+static hf_lane *lane_of(hf_due *d) {
+    return (hf_lane *)(void *)((char *)d - offsetof(hf_lane, timer));
 }
 
 /* Runs what is due, a slice at a time, so that a mass expiry is not one long call. */
@@ -337,12 +355,13 @@ static void run_due(hf_loop *l) {
 }
 
 static void run_timers(hf_loop *l) {
-    for (int i = 0; i < HF_IDENTITIES && !l->lost; i++) {
+    /* A timer that is due again at once has its turn at the next look. */
+    for (int32_t n = l->n_lanes; n > 0 && !l->lost; n--) {
         hf_due *d = hf_heap_pop(&l->timers, l->now);
         if (d == NULL) {
             return;
         }
-        call_action(l, identity_of(d), CURL_SOCKET_TIMEOUT, 0);
+        call_action(l, lane_of(d), CURL_SOCKET_TIMEOUT, 0);
     }
 }
 
@@ -415,7 +434,7 @@ static void abort_running(hf_loop *l) {
         if (cancelled || l->settings->c.report_unanswered) {
             settle(l, t);
         } else {
-            t->identity->busy--;
+            leave_lane(t);
             hf_transfer_rest(t);
             hf_shard_abort(s, r, l->now);
         }
@@ -441,7 +460,7 @@ static int64_t next_time(const hf_loop *l) {
 /* Work that needs no event: until nothing more can be started or ended. */
 static void settle_down(hf_loop *l) {
     bool more = true;
-    for (int i = 0; i < 8 && more && !l->lost; i++) {
+    for (int i = 0; i < 2 && more && !l->lost; i++) {
         drain_touched(l);
         if (l->lost) {
             return;
@@ -460,7 +479,7 @@ static void settle_down(hf_loop *l) {
 /* Before sleeping: is there room to be told of, or work that came meanwhile? */
 static bool may_sleep(hf_loop *l) {
     hf_shard *s = l->shard;
-    if (l->touched != NULL) {
+    if (l->touched != NULL || l->hungry) {
         return false;
     }
     return s->parked.first == NULL || hf_ring_want_room(&s->ring) != 1;

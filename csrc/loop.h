@@ -28,15 +28,17 @@ typedef struct hf_loop {
     hf_atomic_u32 ended; /* 1: the thread touches nothing of the loop now */
     hf_poller poller;
     hf_heap timers;          /* libcurl's, one per multi */
+    int32_t n_lanes;         /* multis of all identities */
     hf_identity *identities; /* latest used first */
     hf_identity *oldest;
     hf_identity *plain; /* that of requests without anything special */
     int32_t n_identities;
-    hf_identity *touched; /* multis with possibly finished transfers */
+    hf_lane *touched; /* multis with possibly finished transfers */
     hf_decoder *decoders[HF_SPARE_DECODERS];
     int32_t n_decoders;
     int64_t now;    /* us, the clock as last read */
     int32_t budget; /* events until the next look at the clock */
+    bool hungry;    /* more could be started at once */
     bool lost;      /* the shard was taken away */
 } hf_loop;
 
@@ -53,7 +55,7 @@ void hf_loop_quit(hf_loop *l);
 void hf_loop_free(hf_loop *l);
 
 /* Marks a multi for draining. */
-void hf_loop_touch(hf_loop *l, hf_identity *id);
+void hf_loop_touch(hf_loop *l, hf_lane *lane);
 
 /* A decoder for a body; NULL without memory. Goes back with hf_loop_give_decoder. */
 hf_decoder *hf_loop_take_decoder(hf_loop *l);

@@ -29,7 +29,7 @@ typedef struct hf_sock {
     bool tls;       /* bytes may rightly arrive while idle */
     bool dirty;     /* in the dirty list */
     bool dead;      /* shut down while idle: never watched again */
-    void *owner;    /* identity whose multi uses it */
+    void *owner;    /* lane whose multi uses it */
     void *opener;   /* transfer that opened it, until that one rests; else NULL */
     int next_fd;    /* another socket that the opener has opened, -1 = none */
 } hf_sock;

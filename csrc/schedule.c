@@ -58,6 +58,7 @@ void hf_schedule_free(hf_schedule *s) {
         while (s->buckets[i] != NULL) {
             hf_host *h = s->buckets[i];
             s->buckets[i] = h->same;
+            free(h->warm);
             free(h);
         }
     }
@@ -163,6 +164,7 @@ static void drop_host(hf_schedule *s, hf_host *h) {
     *at = h->same;
     s->n_hosts--;
     hf_heap_remove(s->heap, &h->due);
+    free(h->warm);
     free(h);
 }
 

@@ -20,6 +20,10 @@ typedef struct hf_host {
     hf_due due; /* when to ask its pace again, in the shard's heap */
     hf_pace pace;
     int32_t max_in_flight; /* 0 = no limit */
+    int32_t *warm; /* owned: lanes where idle connections were left, latest last */
+    int32_t n_warm;
+    int32_t cap_warm;
+    int32_t home; /* lane that served it last */
     int32_t queued;
     int32_t in_flight;
     bool ready;   /* in the ready list */

@@ -74,7 +74,7 @@ static void reset_hop(hf_transfer *t, int64_t now) {
     t->opened = t->resolved = t->connected = false;
     t->peer_ended = t->stood = t->heard = false;
     t->tls_began = t->tls_bytes = t->tls_garbage = false;
-    t->got_bytes = t->discard = t->body_begun = false;
+    t->got_bytes = t->discard = t->body_begun = t->idles = false;
 }
 
 int hf_transfer_start(hf_transfer *t, hf_request *r, int64_t now) {

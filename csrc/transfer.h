@@ -28,6 +28,7 @@ typedef struct hf_transfer {
     struct hf_transfer *next; /* in the identity's idle list */
     struct hf_transfer *all;  /* next in the identity's list of all */
     hf_identity *identity;
+    hf_lane *lane; /* where it runs, or ran last */
     CURL *easy;
     hf_request *req;            /* NULL while idle */
     hf_response *resp;          /* the request's */
@@ -44,6 +45,7 @@ typedef struct hf_transfer {
     int32_t stop_errno;         /* errno of a socket that could not be opened */
     int fd; /* the socket it opened last, -1 = none; next_fd of hf_sock has others */
     bool in_multi;
+    bool idles;       /* it left its connection idle, as far as is known */
     bool shaped;      /* method or body options differ from a plain GET */
     bool is_fresh;    /* FRESH_CONNECT is set */
     bool to_get;      /* a redirect has turned the method into GET */
