@@ -11,6 +11,10 @@
 #include "tcpstate.h"
 #include "transfer.h"
 
+/* libcurl's caps of a head and of one line in it (its http.h), in bytes. */
+#define HEAD_CAP ((size_t)300 * 1024)
+#define LINE_CAP ((size_t)100 * 1024)
+
 /* --- facts -------------------------------------------------------------------------
  */
 
@@ -112,6 +116,7 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .tls_bytes = t->tls_bytes,
                      .tls_garbage = t->tls_garbage,
                      .got_bytes = t->got_bytes || t->heard,
+                     .head_full = t->resp->head.len > HEAD_CAP - LINE_CAP,
                      .chunked = t->resp->chunked,
                      .http2 = by_http2(t, code, os_errno),
                      .fresh = t->opened,

@@ -219,6 +219,9 @@ static int answer_type(const hf_ending *e) {
     case CURLE_HTTP2_STREAM:
         return HF_T_HTTP2_ERROR;
     case CURLE_RECV_ERROR:
+        if (e->os_errno == 0 && e->head_full) {
+            return HF_T_HEADERS_TOO_LARGE;
+        }
         return e->os_errno == ECONNRESET || !e->got_bytes ? HF_T_CONNECTION_RESET
                                                           : HF_T_BAD_RESPONSE;
     default:

@@ -59,6 +59,7 @@ typedef struct hf_ending {
     bool tls_bytes;      /* the TLS peer has sent something during the handshake */
     bool tls_garbage;    /* and its first bytes were no TLS record */
     bool got_bytes;      /* some byte of a response came */
+    bool head_full;      /* the head came close to libcurl's own cap */
     bool chunked;        /* its body comes in chunks */
     bool http2;          /* HTTP/2 carried the exchange, as far as that is known */
     bool fresh;          /* the connection was made for this exchange */

@@ -36,18 +36,22 @@ void hf_response_new_head(hf_response *r) {
     r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
 }
 
-void hf_response_reset(hf_response *r, size_t keep) {
+void hf_response_new_hop(hf_response *r) {
     hf_response_new_head(r);
+    r->reused = false;
+    r->remote_port = 0;
+    r->remote_ip[0] = '\0';
+    r->dns = r->connect = r->tls = r->first_byte = r->total = -1;
+}
+
+void hf_response_reset(hf_response *r, size_t keep) {
+    hf_response_new_hop(r);
     hf_buf_reset(&r->head, keep);
     hf_buf_reset(&r->body, keep);
     free_hops(r);
     r->cookies = 0;
     r->decoded = false;
-    r->reused = false;
     r->wire_size = 0;
-    r->remote_port = 0;
-    r->remote_ip[0] = '\0';
-    r->dns = r->connect = r->tls = r->first_byte = r->total = -1;
 }
 
 void hf_response_free(hf_response *r) {

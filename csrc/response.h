@@ -69,8 +69,11 @@ void hf_response_init(hf_response *r, int64_t max_head, int64_t max_body);
 void hf_response_reset(hf_response *r, size_t keep);
 void hf_response_free(hf_response *r);
 
-/* Forgets the head only: a new header block, or a new hop, begins. */
+/* Forgets the head only: a new header block begins. */
 void hf_response_new_head(hf_response *r);
+
+/* The same, and what was noted of the connection: another hop begins. */
+void hf_response_new_hop(hf_response *r);
 
 /* Takes one raw header line. Returns 0, HF_EFULL past the cap, HF_ENOMEM. */
 int hf_response_header(hf_response *r, const uint8_t *line, size_t n);

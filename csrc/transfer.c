@@ -97,7 +97,7 @@ int hf_transfer_start(hf_transfer *t, hf_request *r, int64_t now) {
 
 int hf_transfer_hop(hf_transfer *t, int64_t now) {
     t->url = &t->resp->final;
-    hf_response_new_head(t->resp);
+    hf_response_new_hop(t->resp);
     reset_hop(t, now);
     return hf_shape_hop(t);
 }

@@ -68,6 +68,14 @@ def _framing() -> list[Spec]:
     ]  # fmt: skip
 
 
+def _trailers() -> Spec:
+    return spec(
+        "trailers", "framing", "two trailers behind the last chunk",
+        then_close(CHUNKED + b"5\r\nhello\r\n0\r\nX-T: 1\r\nSet-Cookie: t=1\r\n\r\n"),
+        (OK,), status=200, content=b"hello",
+    )  # fmt: skip
+
+
 def _status_lines() -> list[Spec]:
     bad = ("bad_response",)
     either = ("bad_response", OK)
@@ -77,6 +85,7 @@ def _status_lines() -> list[Spec]:
         ("no-status", b"HTTP/1.1 \r\n\r\n", bad, None),
         ("five-digits", b"HTTP/1.1 99999 X\r\n\r\n", bad, None),
         ("no-reason", b"HTTP/1.1 200\r\n\r\n", (OK,), 200),
+        ("1.0", b"HTTP/1.0 200 OK\r\n\r\nhello", (OK,), 200),
         ("short-version", b"HTTP/1 200 OK\r\n\r\n", either, None),
         ("icy", b"ICY 200 OK\r\n\r\n", bad, None),
         ("ssh", b"SSH-2.0-x\r\n", bad, None),
@@ -133,4 +142,4 @@ def _interim() -> list[Spec]:
 
 def specs() -> list[Spec]:
     """The catalogue of this module."""
-    return [*_framing(), *_status_lines(), *_interim()]
+    return [*_framing(), _trailers(), *_status_lines(), *_interim()]

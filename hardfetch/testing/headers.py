@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hardfetch.testing import content
 from hardfetch.testing.faults import then_close
+from hardfetch.testing.http1 import Response
 from hardfetch.testing.model import OK, Spec, spec
 
 if TYPE_CHECKING:
@@ -157,6 +159,53 @@ def _to(where: bytes | None) -> Script:
     return script
 
 
+def _moved(rest: bytes, end: str = "close") -> Script:
+    """A 302 to /1k with `rest` behind its Location, then FIN or RST."""
+
+    async def script(peer: Peer) -> None:
+        where = f"Location: {peer.ledger.base}/1k\r\n".encode()
+        await peer.send(b"HTTP/1.1 302 Found\r\n" + where + rest)
+        if end == "reset":
+            await peer.reset()
+
+    return script
+
+
+async def _cookie_first(peer: Peer) -> None:
+    """Redirects to itself with a cookie; who brings that gets the page."""
+    if b"seen=1" in await peer.read_head():
+        await peer.send(Response(content.page(1024)).render(close=True))
+        return
+    await peer.send(
+        b"HTTP/1.1 302 Found\r\nLocation: /\r\nSet-Cookie: seen=1\r\n"
+        b"Content-Length: 0\r\nConnection: close\r\n\r\n"
+    )
+
+
+def _moves() -> list[Spec]:
+    sized = b"Content-Length: 1000\r\n\r\nshort"
+    table: list[tuple[str, str, Script]] = [
+        ("cut", "whose body is cut", _moved(sized)),
+        ("reset", "whose body is reset", _moved(sized, "reset")),
+        ("bad-chunk", "with a broken chunk",
+         _moved(b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n")),
+        ("bad-gzip", "that is no gzip as it says",
+         _moved(b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello")),
+    ]  # fmt: skip
+    return [
+        spec(
+            "redirect-to-itself-with-cookie", "redirect",
+            "a 302 to itself until a cookie is brought", _cookie_first,
+            (OK, "redirect_loop"), kind="raw",
+        ),
+        *(spec(
+            f"redirect-{name}", "redirect", f"a 302 {text}", script,
+            (OK,),
+        )
+        for name, text, script in table),
+    ]  # fmt: skip
+
+
 def specs() -> list[Spec]:
     """The catalogue of this module."""
-    return [*_heads(), *_locations()]
+    return [*_heads(), *_locations(), *_moves()]

@@ -85,6 +85,7 @@ CASES: dict[str, dict[str, Any]] = {
     "answer-tls-alert": BAD, "answer-one-byte": BAD, "answer-status-000": BAD,
     "answer-http-0.9": BAD, "answer-short-version": BAD,
     "answer-nothing": no_answer("empty_reply", "first_byte"),
+    "answer-1.0": answer(headers=[], http_version="1.0"),
     "answer-no-reason": answer(None, headers=[], **H11),
     # Interim answers: never the answer, never in its headers.
     "interim-103": answer(headers=[["Content-Length", "5"]]),
