@@ -123,7 +123,8 @@ typedef struct hf_stats {
     uint64_t stalls;        /* libcurl calls longer than 200 ms */
     uint64_t loops_leaked;  /* loops given up by the watchdog */
     uint64_t deadlines_fired;
-    uint64_t overrun[32];   /* deadlines by overrun: bucket b holds those under 2^b us */
+    uint64_t overrun[128];  /* deadlines by overrun: bucket 4k+q holds those from
+                               (1+q/4)*2^k us up to (1+(q+1)/4)*2^k us; 0 lies in 0 */
     uint64_t overrun_max;   /* us */
     char stalled_call[32];  /* name of the longest stalled libcurl call, or "" */
     uint64_t stalled_us;    /* and its length */
@@ -338,8 +339,9 @@ enum { HF_GUARD_EXIT = 70 };
 int hf_guard_free_signal(int below);
 
 /* Says which signals the guard uses. kick ends blocking system calls of a late thread
- * with EINTR and gets an empty handler unless it has one; dump, raised in the guard's
- * own thread, is to print the stacks and is passed over while nobody handles it.
+ * with EINTR and gets an empty handler unless it has one; dump, raised in a thread of
+ * the guard's own, is to print the stacks where hf_guard_tell did not come, and is
+ * passed over while nobody handles it.
  * Thread: any, before the first hf_guard_arm. Returns 0, HF_EINVAL, HF_ESYS. */
 int hf_guard_signals(int kick, int dump);
 
@@ -352,6 +354,13 @@ int64_t hf_guard_arm(int64_t due, int64_t grace, int exits);
 /* The thread runs: nothing more happens for `due` us, when it is late again.
  * Thread: any. Returns 0, or HF_EINVAL when nothing is armed under this number. */
 int hf_guard_ack(int64_t id, int64_t due);
+
+/* Gives the stacks of a thread that is stuck, to be told on stderr; copied. Reading them
+ * is only safe while no other thread runs Python, so whoever holds the interpreter's lock
+ * does it. Where nobody comes, the lock is held by the stuck thread, and the dump signal
+ * is safe. Thread: any. Returns 1 when they are told, 0 when nothing is to be told
+ * (yet, or any more), HF_ENOMEM. */
+int hf_guard_tell(int64_t id, const char *text, size_t len);
 
 /* Ends the watch. Thread: any. A number that is not armed is passed over. */
 void hf_guard_disarm(int64_t id);

@@ -572,7 +572,7 @@ static void add_counts(const hf_shard *s, hf_stats *o) {
     for (int i = 0; i < 48; i++) {
         ADD(by_type[i], by_type[i]);
     }
-    for (int i = 0; i < 32; i++) {
+    for (int i = 0; i < 128; i++) {
         ADD(overrun[i], overrun[i]);
     }
 #undef ADD

@@ -181,12 +181,19 @@ void hf_shard_publish(hf_shard *s) {
     }
 }
 
+/* Four buckets an octave, so that a quantile is at most a fifth too high. */
+static int overrun_bucket(uint64_t us) {
+    int octave = 0;
+    while (octave < 31 && us >> (octave + 1) != 0) {
+        octave++;
+    }
+    uint64_t quarter = us << 2 >> octave & 3;
+    return octave * 4 + (int)quarter;
+}
+
 void hf_shard_note_overrun(hf_shard *s, int64_t overrun) {
     uint64_t us = overrun > 0 ? (uint64_t)overrun : 0;
-    int bucket = 0;
-    while (bucket < 31 && us >= (uint64_t)1 << bucket) {
-        bucket++;
-    }
+    int bucket = overrun_bucket(us);
     hf_stat_add(&s->counts.deadlines_fired, 1);
     hf_stat_add(&s->counts.overrun[bucket], 1);
     if (us > hf_stat_read(&s->counts.overrun_max)) {

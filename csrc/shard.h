@@ -44,7 +44,7 @@ typedef struct hf_counts {
     hf_stat bytes_wire, bytes_body, ring_full, shortages;
     hf_stat epoll_waits, epoll_ctls, timer_sets, socket_actions, connects;
     hf_stat deadlines_fired, overrun_max;
-    hf_stat overrun[32];
+    hf_stat overrun[128];
 } hf_counts;
 
 typedef struct hf_shard {

@@ -54,7 +54,7 @@ class Stats:
     stalled: float = 0.0  # and its length in seconds
     by_class: tuple[int, ...] = (0,) * 6  # records by status class; [0]: no status
     by_type: tuple[int, ...] = ()  # records by TYPE_NAMES
-    overrun: tuple[int, ...] = ()  # deadlines by overrun: [b] are under 2**b us
+    overrun: tuple[int, ...] = ()  # deadlines by overrun, in quarters of octaves of us
 
     @classmethod
     def of(cls, raw: Any) -> Stats:
@@ -87,14 +87,16 @@ class Stats:
     def overrun_quantile(self, share: float) -> float:
         """Return the overrun in seconds that share of the deadlines stayed under.
 
-        Upper bounds of the histogram's buckets, so at most a factor 2 too high.
+        Upper bounds of the histogram's buckets, so at most a quarter too high.
         """
         rank = math.ceil(share * sum(self.overrun))
         seen = 0
         for bucket, n in enumerate(self.overrun):
             seen += n
             if n and seen >= rank:
-                return min((1 << bucket) / 1e6, self.overrun_max)
+                octave, quarter = divmod(bucket, 4)
+                bound = (1 << octave) * (5 + quarter) / 4e6
+                return min(bound, self.overrun_max)
         return 0.0
 
 
