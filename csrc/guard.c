@@ -1,5 +1,6 @@
 #include "guard.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -16,7 +17,12 @@
 #define SLOT_BITS 16
 #define SLOT_MASK ((1 << SLOT_BITS) - 1)
 
-typedef enum { WATCHED, DUMPING, TOLD } hf_guard_stage;
+/* In this order: late; stuck, waiting for Python to bring the stacks; being told; told.
+ */
+typedef enum { WATCHED, ASKED, DUMPING, TOLD } hf_guard_stage;
+
+/* What a thread that tells was given. */
+typedef struct hf_guard_news hf_guard_news;
 
 typedef struct hf_guard_slot {
     int64_t id;    /* 0 = free */
@@ -25,7 +31,7 @@ typedef struct hf_guard_slot {
     int64_t due;   /* monotonic us: late from here on */
     int64_t grace; /* us */
     int64_t kick;  /* monotonic us of the next kick */
-    int64_t limit; /* monotonic us: DUMPING ends here at the latest */
+    int64_t limit; /* monotonic us: ASKED or DUMPING ends here at the latest */
     pthread_t thread;
     pid_t
         tid; /* kicked by this: a pthread_t must not be used once its thread is gone */
@@ -33,6 +39,12 @@ typedef struct hf_guard_slot {
     bool exits;
     hf_guard_stage stage;
 } hf_guard_slot;
+
+struct hf_guard_news {
+    hf_guard_slot slot; /* a copy */
+    size_t len;         /* bytes of text; 0: raise the dump signal */
+    char text[];
+};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
@@ -116,35 +128,55 @@ static hf_guard_slot *find(int64_t id) {
     return id > 0 && i < slot_count && slots[i].id == id ? &slots[i] : NULL;
 }
 
-/* Tells on stderr, then lets the handler of dump_signal print the stacks.
- * A thread of its own, as stderr may block for ever. Takes a copy of the slot. */
-static void *dump(void *arg) {
-    hf_guard_slot *s = arg;
-    char text[256];
-    int64_t now = hf_now();
-    int n = snprintf(text, sizeof text,
-                     "hardfetch.deadline: thread %d (0x%016lx) has not run Python for "
-                     "%.3f s past its deadline of %.3f s%s; all stacks follow\n",
-                     (int)s->tid, (unsigned long)s->thread,
-                     (double)(now - s->armed - s->asked) / 1e6, (double)s->asked / 1e6,
-                     s->exits ? ", so this process ends with code 70" : "");
-    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
-        n = 0; /* nobody to tell: the rest still holds */
-    /* Raised here and not in the late thread, which may block signals. */
-    if (dump_signal > 0 && handled(dump_signal)) {
-        sigset_t set;
-        sigemptyset(&set);
-        sigaddset(&set, dump_signal);
-        pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-        pthread_kill(pthread_self(), dump_signal);
+static void write_all(const char *text, size_t len) {
+    while (len > 0) {
+        ssize_t n = write(STDERR_FILENO, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return; /* nobody to tell: the rest still holds */
+        text += n;
+        len -= (size_t)n;
     }
+}
+
+/* Raised in this thread and not in the late one, which may block signals. */
+static void raise_dump(void) {
+    sigset_t set;
+    if (dump_signal <= 0 || !handled(dump_signal))
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, dump_signal);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    pthread_kill(pthread_self(), dump_signal);
+}
+
+/* Tells on stderr who is stuck, and where. A thread of its own, as stderr may block for
+ * ever. Owns arg. */
+static void *dump(void *arg) {
+    hf_guard_news *news = arg;
+    const hf_guard_slot *s = &news->slot;
+    char text[256];
+    int n =
+        snprintf(text, sizeof text,
+                 "hardfetch.deadline: thread %d (0x%016lx) has not run Python for "
+                 "%.3f s past its deadline of %.3f s%s; all stacks follow\n",
+                 (int)s->tid, (unsigned long)s->thread,
+                 (double)(hf_now() - s->armed - s->asked) / 1e6, (double)s->asked / 1e6,
+                 s->exits ? ", so this process ends with code 70" : "");
+    if (n > 0)
+        write_all(text, (size_t)n);
+    if (news->len > 0)
+        write_all(news->text, news->len);
+    else
+        raise_dump();
     pthread_mutex_lock(&lock);
     hf_guard_slot *mine = find(s->id);
     if (mine != NULL && mine->stage == DUMPING)
         mine->limit = 0;
     pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
-    free(s);
+    free(news);
     return NULL;
 }
 
@@ -164,16 +196,25 @@ static int start_thread(void *(*run)(void *), void *arg) {
     return HF_OK;
 }
 
-static void start_dump(hf_guard_slot *s, int64_t now) {
-    hf_guard_slot *copy = malloc(sizeof *copy);
+/* Starts to tell. Returns HF_ENOMEM where it can't be told. */
+static int start_dump(hf_guard_slot *s, int64_t now, const char *text, size_t len) {
+    hf_guard_news *news = malloc(sizeof *news + len);
+    int rc = HF_ENOMEM;
     s->stage = DUMPING;
     s->limit = now + HF_GUARD_DUMP_LIMIT;
-    if (copy != NULL)
-        *copy = *s;
-    if (copy == NULL || start_thread(dump, copy) != HF_OK) {
-        free(copy);
-        s->limit = 0;
+    if (news != NULL) {
+        news->slot = *s;
+        news->len = len;
+        if (len > 0)
+            memcpy(news->text, text, len);
+        rc = start_thread(dump, news);
     }
+    if (rc != HF_OK) {
+        free(news);
+        s->limit = 0;
+        rc = HF_ENOMEM;
+    }
+    return rc;
 }
 
 static void kick_thread(hf_guard_slot *s, int64_t now) {
@@ -193,23 +234,20 @@ static int64_t run_slot(hf_guard_slot *s, int64_t now) {
         kick_thread(s, now);
     if (s->id == 0)
         return INT64_MAX;
-    int64_t next = s->kick;
-    if (s->stage == WATCHED) {
-        if (now >= s->due + s->grace)
-            start_dump(s, now);
-        else if (s->due + s->grace < next)
-            next = s->due + s->grace;
+    int64_t stuck = s->due + s->grace;
+    if (s->stage == WATCHED && now >= stuck) {
+        s->stage = ASKED;
+        s->limit = stuck + (s->exits ? HF_GUARD_TELL_WAIT_EXITS : HF_GUARD_TELL_WAIT);
     }
-    if (s->stage == DUMPING) {
-        if (now >= s->limit) {
-            if (s->exits)
-                _exit(HF_GUARD_EXIT);
-            s->stage = TOLD;
-        } else if (s->limit < next) {
-            next = s->limit;
-        }
+    if (s->stage == ASKED && now >= s->limit)
+        start_dump(s, now, NULL, 0);
+    if (s->stage == DUMPING && now >= s->limit) {
+        if (s->exits)
+            _exit(HF_GUARD_EXIT);
+        s->stage = TOLD;
     }
-    return next;
+    int64_t next = s->stage == WATCHED ? stuck : s->stage == TOLD ? s->kick : s->limit;
+    return next < s->kick ? next : s->kick;
 }
 
 static void *watch(void *arg) {
@@ -306,6 +344,20 @@ int hf_guard_ack(int64_t id, int64_t due) {
     }
     pthread_mutex_unlock(&lock);
     return s != NULL ? HF_OK : HF_EINVAL;
+}
+
+int hf_guard_tell(int64_t id, const char *text, size_t len) {
+    pthread_mutex_lock(&lock);
+    hf_guard_slot *s = find(id);
+    int64_t now = hf_now();
+    int rc = 0;
+    if (s != NULL && s->stage <= ASKED && len > 0 &&
+        now >= s->due + s->grace - HF_GUARD_TELL_EARLY) {
+        rc = start_dump(s, now, text, len) == HF_OK ? 1 : HF_ENOMEM;
+        look_at(s->limit);
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
 }
 
 void hf_guard_disarm(int64_t id) {

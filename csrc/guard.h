@@ -26,6 +26,14 @@
 #define HF_GUARD_KICK_EVERY 20000
 #define HF_GUARD_KICK_LATER 250000
 
+/* us past the grace that Python gets to bring the stacks. Less where the process ends
+ * anyway: then a crash of the dump is only a less tidy end. */
+#define HF_GUARD_TELL_WAIT 1000000
+#define HF_GUARD_TELL_WAIT_EXITS 50000
+
+/* us before the end of the grace at which stacks are taken: clocks are read twice. */
+#define HF_GUARD_TELL_EARLY 2000
+
 /* us that printing stacks may take before the process is ended without. A stderr that
  * nobody reads must not keep it alive. */
 #define HF_GUARD_DUMP_LIMIT 500000

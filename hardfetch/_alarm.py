@@ -142,15 +142,14 @@ def _run_displaced(frame: FrameType | None) -> None:
 
 def _raise_due() -> None:
     now = time.monotonic()
-    due = sorted((d for d in _deadlines if d.next <= now), key=lambda d: d.due)
-    if not due:
+    due = [d for d in _deadlines if d.next <= now]
+    first = _watch.fire(due)
+    if first is None:
         return
-    first, *others = due
-    for other in others:  # their blocks are inside, or will be reached by the first
-        other.postpone()
-    if first.fire():
-        first.postpone()
-        raise DeadlineExceeded(first.message)
+    for deadline in due:  # those that were cancelled say it themselves, later
+        if deadline.is_here:
+            deadline.postpone()
+    raise DeadlineExceeded(first.message)
 
 
 def _after_fork() -> None:

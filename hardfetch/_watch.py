@@ -25,8 +25,8 @@ CRITICAL: set[CodeType] = {Engine.__enter__.__code__, Engine.__exit__.__code__}
 #: Environment variable with the number of the signal that ends blocking calls.
 SIGNAL_VARIABLE = "HARDFETCH_GUARD_SIGNAL"
 
-#: Active deadlines of threads other than the main one.
-IN_THREADS: set[Deadline] = set()
+#: All deadlines whose blocks run.
+ACTIVE: set[Deadline] = set()
 
 _SHORTEST_WAIT = 0.005
 _lock = threading.Lock()
@@ -93,16 +93,45 @@ def disarm(number: int) -> None:
     lib.hf_guard_disarm(number)
 
 
+def tell(number: int) -> bool:
+    """Have all stacks told if the watched thread is stuck; False when it isn't."""
+    # Into memory first: stderr may block, and the dump holds the interpreter's lock.
+    with os.fdopen(os.memfd_create("stacks"), "w+b") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        text = file.read()
+    return bool(lib.hf_guard_tell(number, text, len(text)) == 1)
+
+
+def fire(due: list[Deadline]) -> Deadline | None:
+    """Fire deadlines of one thread that are due; return the one to raise there, if any.
+
+    Of plain code, as of one task, only the outermost: the others' blocks are inside it.
+    """
+    chosen = None
+    owners = set()
+    for deadline in sorted(due, key=lambda d: d.due):
+        here = deadline.is_here
+        if deadline.task in owners or (here and chosen is not None):
+            deadline.next = time.monotonic() + deadline.grace
+            continue
+        owners.add(deadline.task)
+        deadline.fire(here=here)
+        if here:
+            chosen = deadline
+    return chosen
+
+
 def patience() -> float | None:
     """Return the seconds that a wait of Python's may last in this thread; None: any.
 
     Outside the main thread such a wait (a lock, a queue) can't be interrupted. One that
     ends when a deadline is due and begins anew lets the exception in between.
     """
-    if not IN_THREADS:
+    if not ACTIVE:
         return None
     ident = threading.get_ident()
-    times = [d.next for d in list(IN_THREADS) if d.ident == ident]
+    times = [d.next for d in list(ACTIVE) if d.ident == ident and not d.in_main]
     return max(_SHORTEST_WAIT, min(times) - time.monotonic()) if times else None
 
 

@@ -25,9 +25,10 @@ import math
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from hardfetch import _alarm, _asyncexc, _watch
+from hardfetch import _alarm, _asyncexc, _timer, _watch
 from hardfetch.errors import DeadlineExceeded, OptionError
 
 if TYPE_CHECKING:
@@ -102,9 +103,11 @@ class Deadline:
         self.expired = False
         self.due = math.inf  # monotonic seconds of the limit
         self.next = math.inf  # the same of the next exception: due, then every grace
+        self.stuck_at = math.inf  # the same of the end of patience
         self.ident = 0  # of the thread that is in the block
-        self._watch = 0  # number of the watch in C; 0 = not in a block
-        self._task: asyncio.Task[Any] | None = None
+        self.in_main = False
+        self.task: asyncio.Task[Any] | None = None  # that is in the block
+        self.watch = 0  # number of the watch in C; 0 = not in a block
         self._cancelled = False
 
     def __repr__(self) -> str:
@@ -118,7 +121,7 @@ class Deadline:
     @property
     def active(self) -> bool:
         """Whether a block is being limited."""
-        return self._watch != 0
+        return self.watch != 0
 
     @property
     def message(self) -> str:
@@ -126,18 +129,22 @@ class Deadline:
         return f"deadline of {self.seconds:g} s exceeded"
 
     def __enter__(self) -> Deadline:
-        if self._watch and _asyncexc.is_over(self):
+        if self.watch and _asyncexc.is_over(self):
             self._leave()
-        if self._watch:
+        if self.watch:
             raise RuntimeError("this deadline is in use; make one for each block")
         self.expired = self._cancelled = False
-        self._task = _current_task()
+        self.task = _current_task()
         self.ident = threading.get_ident()
+        self.in_main = self.ident == threading.main_thread().ident
         self.due = self.next = time.monotonic() + self.seconds
+        self.stuck_at = self.due + self.grace
         exits = self.on_stuck == "exit"
-        self._watch = _watch.arm(self.seconds, self.grace, exits=exits)
+        self.watch = _watch.arm(self.seconds, self.grace, exits=exits)
         try:
-            _home(self.ident).enter(self)
+            _timer.add(self)
+            if self.in_main:
+                _alarm.enter(self)
         except BaseException:
             self._leave()
             raise
@@ -149,11 +156,14 @@ class Deadline:
         exc: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        while self._watch:
+        # A call that the kick ended early must not pass for one that was done in time.
+        late = time.monotonic() >= self.due
+        while self.watch:
             try:
                 self._leave()
             except _asyncexc.Raised:  # set by the timer thread while we were leaving
-                self.expired = True
+                late = True
+        self.expired |= late
         if not self.expired:
             return
         if kind is None:
@@ -164,41 +174,46 @@ class Deadline:
 
     def _leave(self) -> None:
         """End the block's limit. May be done again where an exception broke in."""
-        _home(self.ident).leave(self)
-        self.forget()
+        if self.in_main:
+            _alarm.leave(self)
+        _timer.remove(self)
+        self.end()
 
-    def forget(self) -> None:
+    def end(self) -> None:
         """Take the watch off: the block is over."""
-        _watch.disarm(self._watch)
-        self.due = self.next = math.inf
-        self._task = None
-        self._watch = 0
+        _watch.disarm(self.watch)
+        self.due = self.next = self.stuck_at = math.inf
+        self.task = None
+        self.watch = 0
 
-    def fire(self) -> bool:
-        """Note that the limit has passed. Returns whether to raise in the thread.
+    @property
+    def is_here(self) -> bool:
+        """Whether the block is what its thread runs now, and not a task that waits."""
+        if self.task is None:
+            return True
+        loop = self.task.get_loop()
+        return bool(sys.modules["asyncio"].current_task(loop) is self.task)
 
-        False when the block is in a coroutine that is not running now: an exception
-        would hit another task, so its own task is cancelled instead.
+    def fire(self, *, here: bool) -> None:
+        """Note that the limit has passed. Cancel the task if the block isn't `here`.
+
+        An exception would hit another task then.
         """
         self.expired = True
         self.next = time.monotonic() + self.grace
-        task = self._task
-        if task is None:
-            return True
-        loop = task.get_loop()
-        if sys.modules["asyncio"].current_task(loop) is task:
-            return True
-        loop.call_soon_threadsafe(self.cancel, task)
-        return False
+        if self.task is not None and not here:
+            with suppress(RuntimeError):  # the loop is closed: the task never runs on
+                self.task.get_loop().call_soon_threadsafe(self.cancel, self.task)
 
     def postpone(self) -> None:
         """Say that the thread runs: the next exception comes a grace later."""
         self.next = time.monotonic() + self.grace
-        _watch.ack(self._watch, self.grace)
+        self.stuck_at = self.next + self.grace
+        _watch.ack(self.watch, self.grace)
 
     def cancel(self, task: asyncio.Task[Any]) -> None:
         """Cancel the task that holds the block, unless it has left it."""
-        if self._task is task:
+        if self.task is task:
             self._cancelled = True
             self.postpone()
             task.cancel()
@@ -245,10 +260,6 @@ def _uncancel() -> None:
     task = _current_task()
     if task is not None and sys.version_info >= (3, 11):
         task.uncancel()
-
-
-def _home(ident: int) -> Any:
-    return _alarm if ident == threading.main_thread().ident else _asyncexc
 
 
 #: Where no exception of ours may land, or the bookkeeping would be torn.

@@ -151,15 +151,15 @@ static void a_stuck_thread_that_blocks_all_signals_ends_the_process(void) {
     char text[4096];
     int64_t took;
     CHECK_EQ(in_child(stuck_for_ever, text, sizeof text, &took), HF_GUARD_EXIT);
-    CHECK(took >= 150000);
-    CHECK(took < 150000 + 4 * SLACK);
+    CHECK(took >= 150000 + HF_GUARD_TELL_WAIT_EXITS);
+    CHECK(took < 150000 + HF_GUARD_TELL_WAIT_EXITS + 4 * SLACK);
     CHECK(strstr(text, "its deadline of 0.050 s") != NULL);
     CHECK(strstr(text, "code 70") != NULL);
 }
 
 static void stuck_for_a_while(void) {
     int64_t id = hf_guard_arm(20000, 30000, 0);
-    sleep_through(400000);
+    sleep_through(150000 + HF_GUARD_TELL_WAIT);
     hf_guard_disarm(id);
 }
 
@@ -167,10 +167,54 @@ static void with_raise_the_stacks_are_printed_once_and_the_process_lives(void) {
     char text[4096];
     int64_t took;
     CHECK_EQ(in_child(stuck_for_a_while, text, sizeof text, &took), 0);
-    CHECK(took >= 400000);
+    CHECK(took >= HF_GUARD_TELL_WAIT);
     char *first = strstr(text, "hardfetch.deadline");
     CHECK(first != NULL && strstr(first + 1, "hardfetch.deadline") == NULL);
     CHECK(strstr(text, "code 70") == NULL);
+}
+
+static void *bring_stacks(void *arg) {
+    const char text[] = "here it stands\n";
+    int64_t id = *(int64_t *)arg;
+    while (hf_guard_tell(id, text, sizeof text - 1) == 0)
+        sleep_once(1000);
+    sleep_through(20000);
+    if (hf_guard_tell(id, text, sizeof text - 1) != 0)
+        _exit(3); /* twice */
+    return NULL;
+}
+
+static void stuck_with_help(int exits) {
+    pthread_t t;
+    int64_t id = hf_guard_arm(50000, 50000, exits);
+    if (hf_guard_tell(id, "x", 1) != 0 || hf_guard_tell(id + 1, "x", 1) != 0)
+        _exit(4);
+    pthread_create(&t, NULL, bring_stacks, &id);
+    sleep_through(exits ? 20000000 : 300000 + HF_GUARD_TELL_WAIT);
+    pthread_join(t, NULL);
+    hf_guard_disarm(id);
+    _exit(dumps == 0 ? 0 : 5);
+}
+
+static void stuck_with_help_to_the_end(void) {
+    stuck_with_help(1);
+}
+
+static void stuck_with_help_for_a_while(void) {
+    stuck_with_help(0);
+}
+
+static void stacks_that_are_brought_are_told_once_and_no_signal_is_raised(void) {
+    char text[4096];
+    int64_t took;
+    CHECK_EQ(in_child(stuck_with_help_to_the_end, text, sizeof text, &took),
+             HF_GUARD_EXIT);
+    CHECK(took >= 98000);
+    CHECK(took < 100000 + 4 * SLACK);
+    CHECK(strstr(text, "stacks follow\nhere it stands\n") != NULL);
+    CHECK_EQ(in_child(stuck_with_help_for_a_while, text, sizeof text, &took), 0);
+    char *first = strstr(text, "here it stands");
+    CHECK(first != NULL && strstr(first + 1, "here it stands") == NULL);
 }
 
 /* Fills a pipe that nobody reads and makes it stderr. */
@@ -194,7 +238,7 @@ static void a_stderr_that_nobody_reads_does_not_keep_the_process_alive(void) {
     CHECK_EQ(in_child(stuck_with_a_full_stderr, text, sizeof text, &took),
              HF_GUARD_EXIT);
     CHECK(took >= HF_GUARD_DUMP_LIMIT);
-    CHECK(took < HF_GUARD_DUMP_LIMIT + 150000 + 4 * SLACK);
+    CHECK(took < HF_GUARD_DUMP_LIMIT + HF_GUARD_TELL_WAIT_EXITS + 150000 + 4 * SLACK);
 }
 
 static void a_forked_child_has_no_watch_and_can_arm_its_own(void) {
@@ -253,6 +297,7 @@ int main(void) {
     set_up();
     /* First, while this process has no thread of the guard. */
     RUN(a_stuck_thread_that_blocks_all_signals_ends_the_process);
+    RUN(stacks_that_are_brought_are_told_once_and_no_signal_is_raised);
     RUN(with_raise_the_stacks_are_printed_once_and_the_process_lives);
     RUN(a_stderr_that_nobody_reads_does_not_keep_the_process_alive);
     RUN(a_late_thread_is_kicked_out_of_its_system_call);
