@@ -93,23 +93,6 @@ static int build(hf_engine *e, const hf_config *cfg, hf_errbuf err) {
     return rc == 0 ? start_loops(e, err) : rc;
 }
 
-hf_engine *hf_engine_new(const hf_config *cfg, char *err, size_t errlen) {
-    hf_errbuf eb = {err, errlen};
-    hf_engine *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        hf_fail(eb, HF_ENOMEM, "no memory for an engine");
-        return NULL;
-    }
-    e->pid = getpid();
-    e->shared.output.fd = e->shared.policy.fd = e->shared.room.fd = -1;
-    pthread_mutex_init(&e->submit, NULL);
-    if (build(e, cfg, eb) != 0) {
-        hf_engine_free(e);
-        return NULL;
-    }
-    return e;
-}
-
 static bool forked(const hf_engine *e) {
     return e->pid != getpid();
 }
@@ -127,29 +110,87 @@ static bool join_loop(hf_loop *l, int64_t until) {
     return true;
 }
 
+/* Engines that were freed while libcurl did not let a loop go. They go when it has. */
+static hf_engine *left_behind;
+static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void sweep(void) {
+    if (pthread_mutex_trylock(&left_lock) != 0) {
+        return; /* somebody sweeps, or did in the parent process as it was forked */
+    }
+    hf_engine **at = &left_behind;
+    while (*at != NULL) {
+        hf_engine *e = *at;
+        if (!forked(e) && hf_watchdog_reap(&e->watchdog)) {
+            *at = e->left;
+            free_engine(e);
+        } else {
+            at = &e->left;
+        }
+    }
+    pthread_mutex_unlock(&left_lock);
+}
+
+static void leave(hf_engine *e) {
+    pthread_mutex_lock(&left_lock);
+    e->left = left_behind;
+    left_behind = e;
+    pthread_mutex_unlock(&left_lock);
+}
+
+static void end_loops(hf_engine *e) {
+    int64_t until = hf_now() + 2000000;
+    for (int32_t i = 0; i < e->shared.n_shards; i++) {
+        if (e->loops[i] != NULL) {
+            hf_loop_quit(e->loops[i]);
+        }
+    }
+    for (int32_t i = 0; i < e->shared.n_shards; i++) {
+        if (e->loops[i] != NULL && !join_loop(e->loops[i], until)) {
+            hf_watchdog_leave(&e->watchdog, e->loops[i]);
+        }
+        e->loops[i] = NULL;
+    }
+}
+
 void hf_engine_free(hf_engine *e) {
     if (e == NULL || forked(e)) {
         return;
     }
     hf_watchdog_stop(&e->watchdog);
-    int64_t until = hf_now() + 2000000;
-    bool clean = hf_watchdog_reap(&e->watchdog);
-    for (int32_t i = 0; e->loops != NULL && i < e->shared.n_shards; i++) {
-        if (e->loops[i] != NULL) {
-            hf_loop_quit(e->loops[i]);
-        }
+    if (e->loops != NULL) {
+        end_loops(e);
     }
-    for (int32_t i = 0; e->loops != NULL && i < e->shared.n_shards; i++) {
-        if (e->loops[i] != NULL) {
-            clean &= join_loop(e->loops[i], until);
-        }
-    }
-    if (clean) {
+    if (hf_watchdog_reap(&e->watchdog)) {
         free_engine(e);
+    } else {
+        leave(e);
     }
+    sweep();
+}
+
+hf_engine *hf_engine_new(const hf_config *cfg, char *err, size_t errlen) {
+    hf_errbuf eb = {err, errlen};
+    sweep();
+    hf_engine *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        hf_fail(eb, HF_ENOMEM, "no memory for an engine");
+        return NULL;
+    }
+    e->pid = getpid();
+    e->shared.output.fd = e->shared.policy.fd = e->shared.room.fd = -1;
+    pthread_mutex_init(&e->submit, NULL);
+    if (build(e, cfg, eb) != 0) {
+        hf_engine_free(e);
+        return NULL;
+    }
+    return e;
 }
 
 int hf_engine_resume(hf_engine *e) {
+    if (forked(e)) {
+        return HF_EFORK; /* the eventfds are the parent's as well */
+    }
     hf_store(&e->shared.paused, 0, HF_RELEASE);
     for (int32_t i = 0; i < e->shared.n_shards; i++) {
         hf_wake_kick(&e->shards[i].wake);
@@ -161,6 +202,9 @@ int hf_engine_resume(hf_engine *e) {
  */
 
 int hf_engine_skip(hf_engine *e, const uint8_t *bitmap, uint64_t nbits) {
+    if (forked(e)) {
+        return HF_EFORK;
+    }
     uint8_t *copy = malloc((size_t)(nbits + 7) / 8 + 1);
     if (copy == NULL) {
         return HF_ENOMEM;
@@ -370,6 +414,11 @@ static bool low(hf_engine *e) {
            hf_load(&e->shared.charged, HF_SEQ_CST) <= HF_LOW_WATER(c->window_bytes);
 }
 
+/* True once for each hf_engine_interrupt. */
+static bool take_interrupt(hf_atomic_u32 *flag) {
+    return hf_load(flag, HF_ACQUIRE) != 0 && hf_xchg(flag, 0, HF_ACQ_REL) != 0;
+}
+
 int hf_engine_wait_room(hf_engine *e, int64_t timeout) {
     hf_wake *w = &e->shared.room;
     int rc = usable(e, (hf_errbuf){NULL, 0});
@@ -380,10 +429,16 @@ int hf_engine_wait_room(hf_engine *e, int64_t timeout) {
     hf_wake_prepare(w);
     rc = low(e) ? 0 : hf_wake_wait(w, timeout);
     hf_wake_cancel(w);
+    if (take_interrupt(&e->room_interrupted)) {
+        return HF_EINTR;
+    }
     return rc != 0 && rc != HF_EAGAIN ? rc : has_room(e, 0, 0) ? 0 : HF_EAGAIN;
 }
 
 int hf_engine_finish(hf_engine *e) {
+    if (forked(e)) {
+        return HF_EFORK;
+    }
     /* Pairs with at_end in output.c, which looks again after it has prepared to sleep.
      */
     hf_store(&e->finished, 1, HF_SEQ_CST);
@@ -411,7 +466,7 @@ int hf_engine_output_fd(hf_engine *e) {
 }
 
 int hf_engine_output_arm(hf_engine *e) {
-    return hf_output_arm(&e->output);
+    return forked(e) ? HF_EFORK : hf_output_arm(&e->output);
 }
 
 /* --- policy ------------------------------------------------------------------------
@@ -458,7 +513,10 @@ int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout) {
     if (n > 0) {
         return n;
     }
-    return rc == HF_EINTR ? rc : no_more_events(e) ? HF_EEND : HF_EAGAIN;
+    if (rc == HF_EINTR || take_interrupt(&e->policy_interrupted)) {
+        return HF_EINTR;
+    }
+    return no_more_events(e) ? HF_EEND : HF_EAGAIN;
 }
 
 int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n) {
@@ -534,8 +592,13 @@ int hf_engine_stop(hf_engine *e, int64_t drain) {
 }
 
 void hf_engine_interrupt(hf_engine *e) {
-    /* Pairs with take_interrupt in output.c. */
+    if (forked(e)) {
+        return;
+    }
+    /* Pairs with take_interrupt here and in output.c. */
     hf_store(&e->output.interrupted, 1, HF_RELEASE);
+    hf_store(&e->policy_interrupted, 1, HF_RELEASE);
+    hf_store(&e->room_interrupted, 1, HF_RELEASE);
     hf_wake_kick(&e->shared.output);
     hf_wake_kick(&e->shared.policy);
     hf_wake_kick(&e->shared.room);

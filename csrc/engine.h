@@ -27,8 +27,11 @@ struct hf_engine {
     hf_stat inputs;
     hf_stat skipped;
     hf_stat accepted;
-    hf_atomic_u32 finished; /* 1: no more input */
-    hf_atomic_u32 stopped;  /* 1: a stop was asked */
+    hf_atomic_u32 finished;           /* 1: no more input */
+    hf_atomic_u32 stopped;            /* 1: a stop was asked */
+    hf_atomic_u32 policy_interrupted; /* 1: hf_engine_events is to return */
+    hf_atomic_u32 room_interrupted;   /* 1: hf_engine_wait_room is to return */
+    hf_engine *left;                  /* next of those that could not be freed */
 };
 
 #endif

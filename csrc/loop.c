@@ -97,28 +97,32 @@ void hf_loop_touch(hf_loop *l, hf_lane *lane) {
 /* --- calls into libcurl, each between two heart beats ------------------------------
  */
 
+/* Limits run from l->now: one that is old would cut what starts now short. */
+static bool come_back(hf_loop *l) {
+    l->lost = !hf_heart_leave(&l->heart);
+    l->now = hf_now();
+    return !l->lost;
+}
+
 static bool call_add(hf_loop *l, hf_transfer *t) {
     hf_heart_enter(&l->heart, "curl_multi_add_handle", l->now);
     int rc = l->curl->curl_multi_add_handle(t->lane->multi, t->easy);
-    l->lost = !hf_heart_leave(&l->heart);
     t->in_multi = rc == 0;
-    return !l->lost;
+    return come_back(l);
 }
 
 static bool call_remove(hf_loop *l, hf_transfer *t) {
     hf_heart_enter(&l->heart, "curl_multi_remove_handle", l->now);
     l->curl->curl_multi_remove_handle(t->lane->multi, t->easy);
-    l->lost = !hf_heart_leave(&l->heart);
     t->in_multi = false;
-    return !l->lost;
+    return come_back(l);
 }
 
 static bool call_action(hf_loop *l, hf_lane *lane, int fd, int mask) {
     int running = 0;
     hf_heart_enter(&l->heart, "curl_multi_socket_action", l->now);
     l->curl->curl_multi_socket_action(lane->multi, fd, mask, &running);
-    l->lost = !hf_heart_leave(&l->heart);
-    if (l->lost) {
+    if (!come_back(l)) {
         return false;
     }
     hf_stat_add(&l->shard->counts.socket_actions, 1);
@@ -229,6 +233,12 @@ static void start(hf_loop *l, hf_request *r) {
     }
 }
 
+static void publish_earliest(hf_loop *l) {
+    int64_t at = hf_heap_next(&l->shard->hards);
+    /* Read by the watchdog, which wants no more than a time that is not too late. */
+    atomic_store_explicit(&l->earliest_hard, at, memory_order_relaxed);
+}
+
 /* Starts what may start, a slice of it. */
 static void admit(hf_loop *l) {
     int32_t most = START_SLICE + l->freed;
@@ -236,12 +246,11 @@ static void admit(hf_loop *l) {
     for (int32_t i = 0; i < most && !l->lost; i++) {
         hf_request *r = hf_shard_next(l->shard, l->now);
         if (r == NULL) {
-            l->hungry = false;
             return;
         }
+        publish_earliest(l); /* start may be where libcurl gets stuck */
         start(l, r);
     }
-    l->hungry = true;
 }
 
 static void hop(hf_loop *l, hf_transfer *t) {
@@ -276,9 +285,13 @@ static void drain_multi(hf_loop *l, hf_lane *lane) {
            (m = l->curl->curl_multi_info_read(lane->multi, &left)) != NULL) {
         char *p = NULL;
         int code = m->data.result;
-        if (m->msg == CURLMSG_DONE) {
-            l->curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &p);
-            end(l, (hf_transfer *)(void *)p, code);
+        if (m->msg != CURLMSG_DONE) {
+            continue;
+        }
+        l->curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &p);
+        hf_transfer *t = (hf_transfer *)(void *)p;
+        if (t != NULL && t->in_multi) { /* else it has ended already */
+            end(l, t, code);
         }
     }
 }
@@ -444,12 +457,6 @@ static void abort_running(hf_loop *l) {
     }
 }
 
-static void publish_earliest(hf_loop *l) {
-    int64_t at = hf_heap_next(&l->shard->hards);
-    /* Read by the watchdog, which wants no more than a time that is not too late. */
-    atomic_store_explicit(&l->earliest_hard, at, memory_order_relaxed);
-}
-
 static int64_t next_time(const hf_loop *l) {
     int64_t at = hf_heap_next(&l->shard->heap);
     int64_t timer = hf_heap_next(&l->timers);
@@ -479,7 +486,7 @@ static void settle_down(hf_loop *l) {
 /* Before sleeping: is there room to be told of, or work that came meanwhile? */
 static bool may_sleep(hf_loop *l) {
     hf_shard *s = l->shard;
-    if (l->touched != NULL || l->hungry) {
+    if (l->touched != NULL || hf_shard_may_start(s, l->now)) {
         return false;
     }
     return s->parked.first == NULL || hf_ring_want_room(&s->ring) != 1;

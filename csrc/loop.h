@@ -39,7 +39,6 @@ typedef struct hf_loop {
     int64_t now;    /* us, the clock as last read */
     int32_t budget; /* events until the next look at the clock */
     int32_t freed;  /* transfers that ended since the last starts */
-    bool hungry;    /* more could be started at once */
     bool lost;      /* the shard was taken away */
 } hf_loop;
 

@@ -77,7 +77,7 @@ typedef struct hf_request {
     bool matched;           /* the body holds a pattern that policy asks for */
     bool fresh;
     bool cancelled;
-    bool leaked;    /* libcurl may hold its body for ever: not freed */
+    bool leaked;    /* libcurl may hold its body: freed with the shard */
     hf_slice input; /* as given */
     hf_slice id;
     hf_slice meta;

@@ -58,7 +58,11 @@ static void free_held(hf_shard *s) {
 }
 
 void hf_shard_free(hf_shard *s) {
+    hf_request *r;
     free_held(s);
+    while ((r = hf_requests_take(&s->orphans)) != NULL) {
+        hf_request_free(r);
+    }
     hf_shard_free_responses(s);
     hf_heap_free(&s->heap);
     hf_heap_free(&s->hards);

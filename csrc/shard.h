@@ -17,7 +17,7 @@
 #include "shortage.h"
 
 /* The feeder waits until the window has emptied to here. */
-#define HF_LOW_WATER(window) ((uint64_t)(window) - (uint64_t)(window) / 4)
+#define HF_LOW_WATER(window) ((uint64_t)(window) - ((uint64_t)(window) + 3) / 4)
 
 /* What all shards share; any thread. */
 typedef struct hf_shared {
@@ -59,6 +59,7 @@ typedef struct hf_shard {
     hf_requests running;  /* has a transfer */
     hf_requests parked;   /* has its outcome, and waits for room in the ring */
     hf_requests unjudged; /* waits for room in the event ring */
+    hf_requests orphans;  /* answered, but libcurl may still read their bodies */
     hf_held held;         /* all requests that have no record yet */
     hf_response *spare;   /* pool of responses */
     int32_t n_spare;
@@ -109,6 +110,10 @@ bool hf_shard_take_inbox(hf_shard *s, int64_t now);
 /* The next request to start, with a response attached and counted in flight; NULL when
  * none may start now. It is in the running list. */
 hf_request *hf_shard_next(hf_shard *s, int64_t now);
+
+/* Whether hf_shard_next could give one. With false, the shard is woken when a slot
+ * comes free. Between hf_wake_prepare and the wait. */
+bool hf_shard_may_start(hf_shard *s, int64_t now);
 
 /* Ends the attempt of a running request, whose outcome and response are set: it goes to
  * policy or gets its record. One that failed for want of descriptors or ports comes

@@ -29,17 +29,12 @@ void hf_shard_file(hf_shard *s, hf_request *r, int64_t now) {
 static bool take_slot(hf_shard *s) {
     hf_shared *sh = s->shared;
     uint64_t most = (uint64_t)s->settings->c.max_concurrency;
-    if (hf_add(&sh->in_flight, 1, HF_SEQ_CST) < most) {
-        return true;
+    uint64_t now = hf_load(&sh->in_flight, HF_SEQ_CST);
+    while (now < most) {
+        if (hf_cas(&sh->in_flight, &now, now + 1, HF_SEQ_CST, HF_SEQ_CST)) {
+            return true;
+        }
     }
-    hf_add(&sh->in_flight, (uint64_t)-1, HF_SEQ_CST);
-    /* Say so, then look again: pairs with give_slot, which counts first and looks at
-     * starving then. */
-    hf_store(&sh->starving, 1, HF_SEQ_CST);
-    if (hf_add(&sh->in_flight, 1, HF_SEQ_CST) < most) {
-        return true;
-    }
-    hf_add(&sh->in_flight, (uint64_t)-1, HF_SEQ_CST);
     return false;
 }
 
@@ -59,6 +54,23 @@ void hf_shard_give_slot(hf_shard *s) {
 static bool may_admit(const hf_shard *s) {
     return !s->stopping && s->parked.first == NULL && s->unjudged.first == NULL &&
            hf_load(&s->shared->paused, HF_ACQUIRE) == 0;
+}
+
+/* Whether the shard alone would let something start. */
+static bool wants_slot(const hf_shard *s, int64_t now) {
+    return s->schedule.ready.first != NULL && may_admit(s) && now >= s->exits_at &&
+           s->running.n < s->shortage.cap;
+}
+
+bool hf_shard_may_start(hf_shard *s, int64_t now) {
+    if (!wants_slot(s, now)) {
+        return false;
+    }
+    /* Say so, then look: pairs with give_slot, which counts first and looks at starving
+     * then. After hf_wake_prepare, or its wake-up would find nobody asleep. */
+    hf_store(&s->shared->starving, 1, HF_SEQ_CST);
+    return hf_load(&s->shared->in_flight, HF_SEQ_CST) <
+           (uint64_t)s->settings->c.max_concurrency;
 }
 
 /* The next request whose host lets it start; those that it refuses get their record. */
@@ -128,8 +140,7 @@ static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
 }
 
 hf_request *hf_shard_next(hf_shard *s, int64_t now) {
-    if (s->schedule.ready.first == NULL || !may_admit(s) || now < s->exits_at ||
-        s->running.n >= s->shortage.cap || !take_slot(s)) {
+    if (!wants_slot(s, now) || !take_slot(s)) {
         return NULL;
     }
     hf_request *r = pop(s, now);

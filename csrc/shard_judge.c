@@ -208,12 +208,9 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
 
 void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now) {
     bool head_done = r->response != NULL && r->response->head_done;
-    if (r->transfer != NULL) {
-        /* The loop that wakes some day must find nothing of ours in its transfers. */
-        r->transfer->req = NULL;
-        r->transfer->resp = NULL;
-        r->leaked = r->body.p != NULL; /* libcurl points to it */
-    }
+    /* The transfer is the old loop's, which may wake and free it at any time. Its body
+     * is not: libcurl may still send it. */
+    r->leaked = r->transfer != NULL && r->body.p != NULL;
     hf_outcome_set(&r->outcome, HF_T_ENGINE_STALLED,
                    head_done ? HF_P_BODY : HF_P_CONNECT, HF_O_LOCAL, NULL);
     land(s, r, now);
@@ -230,13 +227,17 @@ void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now) {
 /* --- verdicts, back-off, cancel, stop ----------------------------------------------
  */
 
-static void leave_policy(hf_shard *s, hf_request *r) {
+static void leave_unjudged(hf_shard *s, hf_request *r) {
     for (hf_request *u = s->unjudged.first; u != NULL; u = u->next) {
         if (u == r) {
             hf_requests_remove(&s->unjudged, r);
             break;
         }
     }
+}
+
+static void leave_policy(hf_shard *s, hf_request *r) {
+    leave_unjudged(s, r);
     hf_stat_add(&s->counts.policy, (uint64_t)-1);
 }
 
@@ -260,6 +261,7 @@ void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
         return;
     }
     if (v->retry && !s->stopping) {
+        leave_unjudged(s, r);
         start_backoff(s, r, v, now);
         return;
     }

@@ -76,7 +76,9 @@ static void dispose(hf_shard *s, hf_request *r) {
     s->answered_charge += r->charge;
     hf_held_remove(&s->held, r);
     hf_shard_recycle(s, r->response);
-    if (!r->leaked) {
+    if (r->leaked) {
+        hf_requests_append(&s->orphans, r);
+    } else {
         hf_request_free(r);
     }
 }

@@ -47,8 +47,7 @@ static void give_up(hf_watchdog *w, int32_t i, int64_t now) {
         return; /* it came back at the last moment */
     }
     report_all(&e->shards[i], now);
-    old->next = w->left_behind;
-    w->left_behind = old;
+    hf_watchdog_leave(w, old);
     hf_stat_add(&w->leaked, 1);
     hf_loop *fresh = NULL;
     hf_errbuf none = {NULL, 0};
@@ -82,10 +81,12 @@ static void look_at(hf_watchdog *w, int32_t i, watch *seen) {
         revive(w, i);
         return;
     }
+    /* The state first: since is then that of this call, or of a later one. */
+    bool inside = hf_load(&l->heart.state, HF_ACQUIRE) == HF_HEART_IN;
     int64_t since = atomic_load_explicit(&l->heart.since, HF_RELAXED);
     int64_t hard = atomic_load_explicit(&l->earliest_hard, HF_RELAXED);
     int64_t now = hf_now();
-    if (hf_load(&l->heart.state, HF_ACQUIRE) != HF_HEART_IN || now - since < STALL) {
+    if (!inside || now - since < STALL) {
         seen->shut = 0;
         return;
     }
@@ -146,6 +147,11 @@ void hf_watchdog_stop(hf_watchdog *w) {
     pthread_join(w->thread, NULL);
     hf_wake_free(&w->wake);
     w->started = false;
+}
+
+void hf_watchdog_leave(hf_watchdog *w, hf_loop *l) {
+    l->next = w->left_behind;
+    w->left_behind = l;
 }
 
 bool hf_watchdog_reap(hf_watchdog *w) {

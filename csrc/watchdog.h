@@ -32,6 +32,9 @@ int hf_watchdog_start(hf_watchdog *w, struct hf_engine *e, hf_errbuf err);
 /* Ends the thread. May be called for one that was never started. */
 void hf_watchdog_stop(hf_watchdog *w);
 
+/* Leaves a loop behind that is stuck. Thread: the watchdog, or once it has ended. */
+void hf_watchdog_leave(hf_watchdog *w, hf_loop *l);
+
 /* Frees the loops left behind that have ended since. Returns false when one has not. */
 bool hf_watchdog_reap(hf_watchdog *w);
 
