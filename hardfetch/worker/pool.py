@@ -233,7 +233,10 @@ class WorkerPool:
         limit = payload.timeout or self.timeout
         status: Status = "failed"
         message = f"its worker {how}"
-        if code in (None, EXIT_STUCK) and elapsed >= limit:
+        # Past the grace its end is the limit's doing, whatever the exit code.
+        if elapsed >= limit and (
+            code in (None, EXIT_STUCK) or elapsed >= limit + self.grace
+        ):
             status = "timeout"
             message = f"timed out after {limit:g} s, stuck; its worker was replaced"
         return TaskResult(
