@@ -222,7 +222,103 @@ AVX2 static inline uint64_t scan_avx2(uint8_t *o, const uint8_t *s) {
 KERNEL(hf_json_escape_sse2, , scan_sse2)
 KERNEL(hf_json_escape_avx2, AVX2, scan_avx2)
 
+/* With VBMI2 an escape of two bytes costs nothing: each byte becomes a pair, a
+ * backslash and the byte or its letter, and the backslashes that are not wanted are
+ * squeezed out. Blocks with longer escapes take the way of the other kernels. */
+#define VBMI2                                                                      \
+    __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi2," \
+                          "popcnt")))
+
+typedef struct block {
+    __m512i bytes;    /* as they come */
+    __m512i letters;  /* the same with n for a line feed, and so on */
+    uint64_t escaped; /* what gets a backslash */
+    uint64_t rare;    /* DEL, long escapes, and C2 and E2, with which wide ones start */
+} block;
+
+VBMI2 static inline block classify(__m512i v) {
+    static const uint8_t letters[64] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
+    const __m512i table = _mm512_loadu_si512(letters);
+    uint64_t control = _mm512_cmplt_epu8_mask(v, _mm512_set1_epi8(0x20));
+    uint64_t quote = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('"')) |
+                     _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\\'));
+    __m512i folded = _mm512_and_si512(v, _mm512_set1_epi8((char)0xdf));
+    uint64_t rare = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8(0x7f)) |
+                    _mm512_cmpeq_epi8_mask(folded, _mm512_set1_epi8((char)0xc2));
+    __m512i out = _mm512_mask_permutexvar_epi8(v, control, v, table);
+    rare |= _mm512_mask_testn_epi8_mask(control, out, out);
+    return (block){v, out, control | quote, rare};
+}
+
+/* The wide characters that start in the block at s, exactly; two bytes behind it can be
+ * read. */
+VBMI2 static inline uint64_t find_wide(const uint8_t *s, __m512i v) {
+    __m512i second = _mm512_loadu_si512(s + 1);
+    __m512i third = _mm512_loadu_si512(s + 2);
+    __m512i top = _mm512_and_si512(second, _mm512_set1_epi8((char)0xe0));
+    __m512i pair = _mm512_and_si512(third, _mm512_set1_epi8((char)0xfe));
+    uint64_t c2 = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8((char)0xc2)) &
+                  _mm512_cmpeq_epi8_mask(top, _mm512_set1_epi8((char)0x80));
+    uint64_t e2 = _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8((char)0xe2)) &
+                  _mm512_cmpeq_epi8_mask(second, _mm512_set1_epi8((char)0x80)) &
+                  _mm512_cmpeq_epi8_mask(pair, _mm512_set1_epi8((char)0xa8));
+    return c2 | e2;
+}
+
+/* Writes the first n of 32 letters. */
+VBMI2 static inline uint8_t *put_letters(uint8_t *o, __m256i letters, uint32_t escaped,
+                                         unsigned n) {
+    __m512i pairs = _mm512_slli_epi16(_mm512_cvtepu8_epi16(letters), 8);
+    pairs = _mm512_or_si512(pairs, _mm512_set1_epi16('\\'));
+    uint64_t keep = _pdep_u64(escaped, 0x5555555555555555u) | 0xaaaaaaaaaaaaaaaau;
+    _mm512_storeu_si512(o, _mm512_maskz_compress_epi8(keep, pairs));
+    return o + n + (unsigned)__builtin_popcount(escaped);
+}
+
+VBMI2 static inline uint8_t *put_squeezed(uint8_t *o, const block *b, unsigned n) {
+    if (b->escaped == 0) {
+        _mm512_storeu_si512(o, b->bytes);
+        return o + n;
+    }
+    unsigned low = n < 32 ? n : 32;
+    o = put_letters(o, _mm512_castsi512_si256(b->letters), (uint32_t)b->escaped, low);
+    return n <= 32 ? o
+                   : put_letters(o, _mm512_extracti64x4_epi64(b->letters, 1),
+                                 (uint32_t)(b->escaped >> 32), n - 32);
+}
+
+VBMI2 size_t hf_json_escape_vbmi2(uint8_t *out, const uint8_t *s, size_t n) {
+    uint8_t *o = out;
+    size_t i = 0;
+    while (n - i >= REACH) {
+        block b = classify(_mm512_loadu_si512(s + i));
+        uint64_t known = b.escaped & ~b.rare;
+        if (b.rare != 0 && (known != b.escaped || find_wide(s + i, b.bytes) != 0 ||
+                            _mm512_cmpeq_epi8_mask(b.bytes, _mm512_set1_epi8(0x7f)))) {
+            _mm512_storeu_si512(o, b.bytes);
+            i += put_block(&o, s + i, b.escaped | b.rare);
+            continue;
+        }
+        o = put_squeezed(o, &b, BLOCK);
+        i += BLOCK;
+    }
+    while (i < n) {
+        unsigned left = n - i < BLOCK ? (unsigned)(n - i) : BLOCK;
+        uint64_t there = UINT64_MAX >> (BLOCK - left);
+        block b = classify(_mm512_maskz_loadu_epi8(there, s + i));
+        b.escaped &= there;
+        if ((b.rare & there) != 0)
+            return (size_t)(o - out) + hf_json_escape_avx2(o, s + i, n - i);
+        o = put_squeezed(o, &b, left);
+        i += left;
+    }
+    return (size_t)(o - out);
+}
+
 size_t hf_json_escape(uint8_t *out, const uint8_t *s, size_t n) {
+    if (hf_json_has_vbmi2())
+        return hf_json_escape_vbmi2(out, s, n);
     if (__builtin_cpu_supports("avx2"))
         return hf_json_escape_avx2(out, s, n);
     return hf_json_escape_sse2(out, s, n);

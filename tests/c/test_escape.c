@@ -6,7 +6,7 @@
 
 typedef size_t (*kernel)(uint8_t *out, const uint8_t *s, size_t n);
 
-static kernel kernels[4];
+static kernel kernels[5];
 static size_t kernel_count;
 
 static void find_kernels(void) {
@@ -15,6 +15,8 @@ static void find_kernels(void) {
     kernels[kernel_count++] = hf_json_escape_sse2;
     if (__builtin_cpu_supports("avx2"))
         kernels[kernel_count++] = hf_json_escape_avx2;
+    if (hf_json_has_vbmi2())
+        kernels[kernel_count++] = hf_json_escape_vbmi2;
 #elif defined(__aarch64__)
     kernels[kernel_count++] = hf_json_escape_neon;
 #endif
