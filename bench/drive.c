@@ -3,7 +3,8 @@
  *     HARDFETCH_LIBCURL=…/_wrapper.abi3.so bench_drive [options] <urls >records
  *
  * Options: --concurrency N, --per-host N (0: any), --loops N, --cacert FILE,
- * --insecure, --impersonate NAME, --resolve HOST:PORT:ADDR (may repeat), --timeout MS.
+ * --insecure, --impersonate NAME, --resolve HOST:PORT:ADDR (may repeat), --timeout MS,
+ * --ring BYTES.
  * Counters go to stderr.
  */
 #include <getopt.h>
@@ -79,6 +80,7 @@ static void options(int argc, char **argv, hf_config *c) {
                                           {"impersonate", required_argument, NULL, 'i'},
                                           {"resolve", required_argument, NULL, 'r'},
                                           {"timeout", required_argument, NULL, 't'},
+                                          {"ring", required_argument, NULL, 'b'},
                                           {NULL, 0, NULL, 0}};
     static const char *resolve[RESOLVES + 1];
     int n_resolve = 0;
@@ -114,6 +116,9 @@ static void options(int argc, char **argv, hf_config *c) {
         case 't':
             c->timeout = (int64_t)number * 1000;
             c->hard_timeout = c->timeout + 5000000;
+            break;
+        case 'b':
+            c->ring_bytes = number;
             break;
         default:
             exit(2);

@@ -1,10 +1,11 @@
 /* A small HTTP/1.1 server for benches: one thread, epoll, keep-alive.
  *
- *     bench_server [--delay-ms N] [--body FILE] [--size BYTES]
+ *     bench_server [--delay-ms N] [--body FILE] [--size BYTES] [--addresses N]
  *
- * Prints its port on 127.0.0.1 and serves until its stdin ends or it is killed. Every
- * GET gets the body (1 KiB of text unless told), --delay-ms after it came; a path that
- * starts with /hang gets nothing, ever.
+ * Prints its port on 127.0.0.1 and serves until its stdin ends or it is killed; with
+ * --addresses it has the same port on 127.0.0.2, .3 and so on, each a host of its own
+ * for its clients. Every GET gets the body (1 KiB of text unless told), --delay-ms
+ * after it came; a path that starts with /hang gets nothing, ever.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -254,31 +255,47 @@ static void make_answer(const char *path, size_t size) {
     free(body);
 }
 
-static int listen_here(void) {
+/* Listens on 127.0.0.number. *port is 0 for any free one, and is set then. */
+static int listen_at(uint32_t number, uint16_t *port) {
     struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+                            .sin_port = htons(*port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + number)};
     socklen_t n = sizeof a;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&a, n) != 0 || listen(fd, 4096) != 0 ||
         getsockname(fd, (struct sockaddr *)&a, &n) != 0) {
         die("listen");
     }
-    printf("%d\n", ntohs(a.sin_port));
-    fflush(stdout);
+    *port = ntohs(a.sin_port);
+    watch(EPOLL_CTL_ADD, fd, EPOLLIN);
     return fd;
 }
 
-static void loop(int listener) {
+/* Returns the highest number of a listening socket; the lowest is *first. */
+static int listen_all(uint32_t addresses, int *first) {
+    uint16_t port = 0;
+    *first = listen_at(1, &port);
+    int last = *first;
+    for (uint32_t i = 2; i <= addresses; i++) {
+        last = listen_at(i, &port);
+    }
+    printf("%d\n", port);
+    fflush(stdout);
+    return last;
+}
+
+static void loop(int first, int last) {
     struct epoll_event ev[EVENTS];
     for (;;) {
         int n = epoll_wait(epfd, ev, EVENTS, answer_late());
         for (int i = 0; i < n; i++) {
-            if (ev[i].data.fd == listener) {
-                accept_all(listener);
-            } else if (ev[i].data.fd == STDIN_FILENO) {
+            int fd = ev[i].data.fd;
+            if (fd >= first && fd <= last) {
+                accept_all(fd);
+            } else if (fd == STDIN_FILENO) {
                 return; /* whoever started us has gone */
             } else {
-                serve(ev[i].data.fd, ev[i].events);
+                serve(fd, ev[i].events);
             }
         }
     }
@@ -288,9 +305,11 @@ int main(int argc, char **argv) {
     static const struct option known[] = {{"delay-ms", required_argument, NULL, 'd'},
                                           {"body", required_argument, NULL, 'b'},
                                           {"size", required_argument, NULL, 's'},
+                                          {"addresses", required_argument, NULL, 'a'},
                                           {NULL, 0, NULL, 0}};
     const char *path = NULL;
     size_t size = 1024;
+    uint32_t addresses = 1;
     int got;
     while ((got = getopt_long(argc, argv, "", known, NULL)) != -1) {
         if (got == 'd') {
@@ -299,6 +318,8 @@ int main(int argc, char **argv) {
             path = optarg;
         } else if (got == 's') {
             size = strtoul(optarg, NULL, 10);
+        } else if (got == 'a') {
+            addresses = (uint32_t)strtoul(optarg, NULL, 10);
         } else {
             return 2;
         }
@@ -310,9 +331,9 @@ int main(int argc, char **argv) {
     }
     make_answer(path, size);
     epfd = epoll_create1(EPOLL_CLOEXEC);
-    int listener = listen_here();
-    watch(EPOLL_CTL_ADD, listener, EPOLLIN);
+    int first;
+    int last = listen_all(addresses, &first);
     watch(EPOLL_CTL_ADD, STDIN_FILENO, EPOLLIN);
-    loop(listener);
+    loop(first, last);
     return 0;
 }

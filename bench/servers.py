@@ -66,8 +66,9 @@ http {{
 def html(size: int) -> bytes:
     """Return a page of markup: a quote or a line end about every 30 bytes."""
     page = "".join(
-        f'<li class="item"><a href="/page/{n}">Entry number {n} \u00e9</a></li>\n'
-        for n in range(size // 50 + 1)
+        f'<li><a href="/page/{n}">Entry number {n} of a list, caf\u00e9 and others</a>, '
+        "with words behind it as pages have them</li>\n"
+        for n in range(size // 100 + 1)
     ).encode()
     whole = page[:size].decode(errors="ignore").encode()
     return whole.ljust(size, b"\n")
