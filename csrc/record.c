@@ -180,7 +180,10 @@ static void put_input(pen *w) {
 }
 
 static void put_url(pen *w, const hf_url *u) {
-    if (u->text == NULL) {
+    /* Of a request that was never one there is no URL, whatever part was wrong. */
+    const hf_outcome *o = &w->r->outcome;
+    bool invalid = o->type == HF_T_INVALID_REQUEST && o->phase == HF_P_QUEUE;
+    if (u->text == NULL || invalid) {
         put_null(w);
         return;
     }
