@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
 from contextlib import suppress
@@ -16,6 +15,7 @@ from hardfetch.judge import Judge, make_policy
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
 
     from hardfetch.options import Options
@@ -70,6 +70,8 @@ class Client:
 
     async def afetch(self, frame: bytes, ident: Any) -> Result:
         """Send one packed request and wait for its result without blocking the loop."""
+        import asyncio  # half of the start-up, for those who need it
+
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
 

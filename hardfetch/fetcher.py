@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import os
 import threading
@@ -130,6 +129,8 @@ class Fetcher:
         self, inputs: Iterable[Input] | AsyncIterable[Input]
     ) -> AsyncGenerator[Result, None]:
         """Do as `map`, for `async for`; inputs may be an async iterable."""
+        import asyncio  # half of the start-up, for those who need it
+
         self._check()
         stream = Stream(self.options, self._packer)
         task = None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +128,8 @@ class Judge:
         except Exception:  # noqa: BLE001 - a slip in a user's policy must not hang the run
             if not self._complained:
                 self._complained = True
+                import traceback  # hardly ever needed
+
                 warn(f"the retry policy failed: {traceback.format_exc()}")
             return [
                 Verdict(f.seq, retry=False, denied="policy_error") for f in failures

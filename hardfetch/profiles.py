@@ -6,7 +6,6 @@ loads libcurl a second time through cffi; reading the literals takes millisecond
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 from pathlib import Path
@@ -27,6 +26,8 @@ def package_dir() -> Path | None:
 @functools.cache
 def _tables() -> tuple[frozenset[str], dict[str, str]]:
     """Return the names and the aliases as curl_cffi's source has them."""
+    import ast  # for those who impersonate
+
     folder = package_dir()
     path = folder / "requests" / "impersonate.py" if folder else None
     if path is None or not path.is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from hardfetch.request import Request
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
     from hardfetch.options import Options
@@ -52,7 +52,7 @@ class Stream:
         self._lock = threading.Lock()
         self._ids: dict[Any, int] = {}  # of inputs that are pending and have an id
         self._id_of: dict[int, Any] = {}
-        self._room = asyncio.Event()  # results were read; for feed_async only
+        self._room: asyncio.Event | None = None  # results were read; feed_async's
 
     def stats(self) -> Stats:
         """Return the counters. Raises ClosedError after close."""
@@ -104,6 +104,9 @@ class Stream:
 
     async def feed_async(self, inputs: AsyncIterable[Any]) -> None:
         """Pull inputs in a task."""
+        import asyncio  # half of the start-up, for those who need it
+
+        self._room = asyncio.Event()
         try:
             async for item in inputs:
                 frame = self._packer.item(item)
@@ -113,7 +116,7 @@ class Stream:
                     rc, _, seq = self.engine.submit(frame)
                     if rc != _ffi.FULL:
                         break
-                    await self._async_room()
+                    await self._async_room(self._room)
                 self._note(item, seq)
         except (Stopped, ClosedError):
             pass
@@ -122,11 +125,14 @@ class Stream:
         with suppress(HardfetchError):
             self.engine.finish()
 
-    async def _async_room(self) -> None:
+    @staticmethod
+    async def _async_room(room: asyncio.Event) -> None:
         """Wait until results were read, which makes room, or for a moment."""
-        self._room.clear()
+        import asyncio  # half of the start-up, for those who need it
+
+        room.clear()
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._room.wait(), _ROOM_SECONDS)
+            await asyncio.wait_for(room.wait(), _ROOM_SECONDS)
 
     def _ended(self) -> bool:
         return self._stopped
@@ -170,13 +176,16 @@ class Stream:
 
     async def results_async(self) -> AsyncIterator[Result]:
         """Give results as they come, without a thread."""
+        import asyncio  # half of the start-up, for those who need it
+
         loop = asyncio.get_running_loop()
         fd = self.engine.output_fd()
         ready = asyncio.Event()
         while True:
             for result in self.read(0.0):
                 yield result
-            self._room.set()
+            if self._room is not None:
+                self._room.set()
             if self.ended:
                 break
             if self.engine.output_arm():
