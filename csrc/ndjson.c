@@ -26,13 +26,31 @@ size_t hf_json_base64(uint8_t *out, const uint8_t *s, size_t n) {
     return len + 2;
 }
 
+/* The digits of 0 to 99: two at a time halve the divisions. */
+static const char pairs[200] = "00010203040506070809101112131415161718192021222324"
+                               "25262728293031323334353637383940414243444546474849"
+                               "50515253545556575859606162636465666768697071727374"
+                               "75767778798081828384858687888990919293949596979899";
+
+static inline uint8_t *put_pair(uint8_t *out, uint32_t v) {
+    memcpy(out, pairs + 2 * (size_t)v, 2);
+    return out + 2;
+}
+
 size_t hf_json_u64(uint8_t *out, uint64_t v) {
     uint8_t digits[20];
     size_t at = sizeof digits;
-    do {
-        digits[--at] = (uint8_t)('0' + v % 10);
-        v /= 10;
-    } while (v != 0);
+    while (v >= 100) {
+        at -= 2;
+        put_pair(digits + at, (uint32_t)(v % 100));
+        v /= 100;
+    }
+    if (v >= 10) {
+        at -= 2;
+        put_pair(digits + at, (uint32_t)v);
+    } else {
+        digits[--at] = (uint8_t)('0' + v);
+    }
     memcpy(out, digits + at, sizeof digits - at);
     return sizeof digits - at;
 }
@@ -48,23 +66,22 @@ size_t hf_json_i64(uint8_t *out, int64_t v) {
     return 1 + hf_json_u64(out + 1, magnitude(v));
 }
 
-/* Writes v with exactly count digits. */
-static uint8_t *put_digits(uint8_t *out, uint32_t v, size_t count) {
-    for (size_t i = count; i > 0; i--) {
-        out[i - 1] = (uint8_t)('0' + v % 10);
-        v /= 10;
-    }
-    return out + count;
-}
-
 size_t hf_json_us_as_seconds(uint8_t *out, int64_t us) {
     uint8_t *o = out;
     uint64_t v = magnitude(us);
     if (us < 0)
         *o++ = '-';
-    o += hf_json_u64(o, v / 1000000);
+    uint64_t whole = v / 1000000;
+    uint32_t part = (uint32_t)(v - whole * 1000000);
+    if (whole < 10) { /* nearly always */
+        *o++ = (uint8_t)('0' + whole);
+    } else {
+        o += hf_json_u64(o, whole);
+    }
     *o++ = '.';
-    o = put_digits(o, (uint32_t)(v % 1000000), 6);
+    o = put_pair(o, part / 10000);
+    o = put_pair(o, part / 100 % 100);
+    o = put_pair(o, part % 100);
     for (int k = 0; k < 5 && o[-1] == '0'; k++)
         o--;
     return (size_t)(o - out);
@@ -97,19 +114,21 @@ size_t hf_json_time(uint8_t *out, int64_t us) {
     civil(day, &year, &month, &dom);
     uint8_t *o = out;
     *o++ = '"';
-    o = put_digits(o, year, 4);
+    o = put_pair(o, year / 100);
+    o = put_pair(o, year % 100);
     *o++ = '-';
-    o = put_digits(o, month, 2);
+    o = put_pair(o, month);
     *o++ = '-';
-    o = put_digits(o, dom, 2);
+    o = put_pair(o, dom);
     *o++ = 'T';
-    o = put_digits(o, ms / 3600000, 2);
+    o = put_pair(o, ms / 3600000);
     *o++ = ':';
-    o = put_digits(o, ms / 60000 % 60, 2);
+    o = put_pair(o, ms / 60000 % 60);
     *o++ = ':';
-    o = put_digits(o, ms / 1000 % 60, 2);
+    o = put_pair(o, ms / 1000 % 60);
     *o++ = '.';
-    o = put_digits(o, ms % 1000, 3);
+    *o++ = (uint8_t)('0' + ms % 1000 / 100);
+    o = put_pair(o, ms % 100);
     *o++ = 'Z';
     *o++ = '"';
     return (size_t)(o - out);

@@ -24,7 +24,7 @@ typedef struct pen {
     const hf_facts *facts;
     const hf_text *text;
     uint8_t *p;
-    bool first; /* no field was written yet */
+    bool first; /* no field stands before the body */
 } pen;
 
 static const char *const field_names[] = {
@@ -77,20 +77,20 @@ void hf_encoder_free(hf_encoder *e) {
 
 #define PUT(pen, literal) put(pen, literal, sizeof(literal) - 1)
 
-static void put(pen *w, const char *s, size_t n) {
+static inline void put(pen *w, const char *s, size_t n) {
     memcpy(w->p, s, n);
     w->p += n;
 }
 
-/* Begins a field: false when it is not wanted. */
+/* Begins a field: false when it is not wanted. All begin with a comma, so that each is
+ * a copy of known length; put_all_but_body makes the first one a brace. */
 #define FIELD(pen, name) begin(pen, HF_F_##name, ",\"" #name "\":", sizeof(#name) + 3)
 
-static bool begin(pen *w, int field, const char *key, size_t n) {
+static inline bool begin(pen *w, int field, const char *key, size_t n) {
     if ((w->e->settings->fields >> field & 1) == 0) {
         return false;
     }
-    put(w, key + w->first, n - w->first);
-    w->first = false;
+    put(w, key, n);
     return true;
 }
 
@@ -490,12 +490,15 @@ static size_t head_room(const hf_encoder *e, const hf_request *r,
 }
 
 static void put_all_but_body(pen *w) {
-    *w->p++ = '{';
+    uint8_t *start = w->p;
     put_request(w);
     put_head(w);
     put_sizes(w);
     put_connection(w);
     put_account(w);
+    w->first = w->p == start;
+    w->p += w->first;
+    *start = '{';
 }
 
 /* The body as the line will hold it. */
@@ -534,11 +537,14 @@ static int plan_body(hf_encoder *e, const hf_response *resp, body_plan *plan) {
 }
 
 static void put_body(pen *w) {
+    if (!w->first) {
+        *w->p++ = ',';
+    }
     if (w->text->kind == HF_TEXT_UTF8) {
-        begin(w, HF_F_body, ",\"body\":", 8);
+        PUT(w, "\"body\":");
         w->p += hf_json_string(w->p, w->text->utf8, w->text->utf8_len);
     } else {
-        begin(w, HF_F_body, ",\"body_base64\":", 15);
+        PUT(w, "\"body_base64\":");
         w->p += hf_json_base64(w->p, w->resp->body.data, w->resp->body.len);
     }
 }
@@ -644,12 +650,7 @@ int hf_record_write(hf_encoder *e, hf_ring *ring, const hf_request *r,
     if (rc != 0) {
         return rc;
     }
-    pen w = {.e = e,
-             .r = r,
-             .resp = resp,
-             .facts = facts,
-             .text = &plan.text,
-             .first = true};
+    pen w = {.e = e, .r = r, .resp = resp, .facts = facts, .text = &plan.text};
     size_t room = head_room(e, r, resp, facts);
     if (e->settings->c.output == HF_OUTPUT_FRAMES) {
         return write_frame(e, ring, &w, room);

@@ -10,14 +10,23 @@
 /* Scratch memory that is worth keeping between calls. */
 enum { KEEP = 1 << 20 };
 
+/* A site says the same Content-Type again and again: what the last one meant is kept.
+ */
+enum { TYPE_MOST = 128 };
+
 struct hf_text_ctx {
     hf_buf scratch; /* the text of the last call, unless it stands in the body */
+    hf_content_type type;
+    size_t type_len; /* 0: none is kept */
+    uint8_t type_text[TYPE_MOST];
 };
 
 hf_text_ctx *hf_text_new(void) {
     hf_text_ctx *ctx = malloc(sizeof *ctx);
-    if (ctx != NULL)
+    if (ctx != NULL) {
         ctx->scratch = hf_buf_make(SIZE_MAX);
+        ctx->type_len = 0;
+    }
     return ctx;
 }
 
@@ -109,6 +118,16 @@ static int by_bytes(hf_text_ctx *ctx, const uint8_t *body, size_t n, hf_text *ou
     return rc < 0 ? rc : 0;
 }
 
+static hf_content_type content_type_of(hf_text_ctx *ctx, const uint8_t *s, size_t n) {
+    if (n > 0 && n == ctx->type_len && memcmp(s, ctx->type_text, n) == 0)
+        return ctx->type;
+    ctx->type = hf_sniff_content_type(s, n);
+    ctx->type_len = n <= TYPE_MOST ? n : 0;
+    if (ctx->type_len > 0)
+        memcpy(ctx->type_text, s, n);
+    return ctx->type;
+}
+
 int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
                    const uint8_t *content_type, size_t ct_len, int force_text,
                    hf_text *out) {
@@ -116,7 +135,7 @@ int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
     hf_buf_reset(&ctx->scratch, KEEP);
     if (n == 0)
         return 0;
-    hf_content_type type = hf_sniff_content_type(content_type, ct_len);
+    hf_content_type type = content_type_of(ctx, content_type, ct_len);
     if (type.binary && !force_text)
         return as_base64(out, HF_CHARSET_NULL, NULL);
     int found;

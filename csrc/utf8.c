@@ -40,6 +40,12 @@ size_t hf_utf8_valid_prefix(const uint8_t *s, size_t n) {
                 i += 8;
                 continue;
             }
+        } else if (n >= 8) {
+            /* The last eight bytes once more, rather than one by one. */
+            uint64_t word;
+            memcpy(&word, s + n - 8, 8);
+            if ((word & HIGH_BITS) == 0)
+                return n;
         }
         size_t len = sequence(s + i, n - i);
         if (len == 0)

@@ -155,6 +155,24 @@ static void utf8_is_not_copied(void) {
     CHECK(t.utf8 == body + 3);
 }
 
+static void types_of_one_length_are_not_taken_for_each_other(void) {
+    char junk[400];
+    for (int round = 0; round < 3; round++) {
+        TEXT("text/html; charset=utf-8", "\xc3\xa9", "utf-8", "header", "\xc3\xa9");
+        TEXT("text/html; charset=koi8r", "\xc3\xa9", "koi8-r", "header",
+             "\xd1\x86\xd0\x98");
+        TEXT(NULL, "\xc3\xa9", "utf-8", "valid", "\xc3\xa9");
+        BYTES("image/png", "\xc3\xa9", "", "");
+    }
+    memset(junk, 'x', sizeof junk);
+    memcpy(junk, "image/", 6);
+    for (size_t n = sizeof junk - 1; n > 100; n -= 20) {
+        junk[n] = '\0';
+        BYTES(junk, "a", "", "");
+        TEXT("text/plain; charset=utf-8", "a", "utf-8", "header", "a");
+    }
+}
+
 static void a_large_body_is_decoded_whole(void) {
     size_t n = 3u << 20;
     uint8_t *body = malloc(n);
@@ -180,6 +198,7 @@ int main(void) {
     RUN(bytes_are_not_taken_for_text);
     RUN(text_can_be_asked_for);
     RUN(utf8_is_not_copied);
+    RUN(types_of_one_length_are_not_taken_for_each_other);
     RUN(a_large_body_is_decoded_whole);
     hf_text_free(ctx);
     hf_text_free(NULL);
