@@ -45,4 +45,9 @@ endif()
 
 set_target_properties(_core PROPERTIES C_VISIBILITY_PRESET hidden)
 target_link_libraries(_core PRIVATE hf)
+if(HF_LIBC_NAME)
+  add_custom_command(TARGET _core POST_BUILD
+    COMMAND patchelf --replace-needed libc.so ${HF_LIBC_NAME} $<TARGET_FILE:_core>
+    VERBATIM)
+endif()
 install(TARGETS _core DESTINATION hardfetch)

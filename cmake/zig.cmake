@@ -23,6 +23,12 @@ set(CMAKE_C_ARCHIVE_CREATE "<CMAKE_AR> ar qc <TARGET> <OBJECTS>")
 set(CMAKE_C_ARCHIVE_APPEND "<CMAKE_AR> ar q <TARGET> <OBJECTS>")
 set(CMAKE_C_ARCHIVE_FINISH "<CMAKE_RANLIB> ranlib <TARGET>")
 
+# musl's C library has no name of its own inside. Everything built on musl systems names
+# it so, and auditwheel knows it by that: cmake/python.cmake writes the name.
+if("$ENV{HF_ZIG_TARGET}" MATCHES "musl")
+  set(HF_LIBC_NAME "libc.musl-${hf_processor}.so.1")
+endif()
+
 # No path of this machine may reach the result. What is unused is dropped, and stripped
 # here, since the machine's own strip may not know the target.
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH hf_source)
