@@ -145,6 +145,7 @@ typedef struct hf_event {
     int64_t elapsed;   /* us of this attempt */
     int64_t since;     /* us since acceptance */
     int64_t left;      /* us until the job's deadline; -1 = none */
+    int64_t exit_quiet; /* us since the exit answered anybody last; -1 = never */
     char retry_after[64]; /* header as it came, cut; "" = none */
     char date[64];     /* likewise, for the server's clock */
     char session[64];  /* cut */
@@ -175,11 +176,15 @@ typedef struct hf_verdict {
 
 /* One line of the table of exits (proxies) from which C picks. */
 enum { HF_EXIT_UP = 0, HF_EXIT_BENCHED = 1, HF_EXIT_GONE = 2 };
+
+/* Whom an exit serves at a time: anybody, one request, the requests of one session. */
+enum { HF_LEASE_NONE = 0, HF_LEASE_REQUEST = 1, HF_LEASE_SESSION = 2 };
 typedef struct hf_exit_row {
     int32_t number;
     int32_t tier;     /* the lowest with a live exit serves */
     int32_t state;    /* HF_EXIT_… */
-    int32_t exclusive; /* requests in flight at most, 0 = any */
+    int32_t exclusive; /* HF_LEASE_… */
+    int32_t unproven;  /* in flight at most before its first answer; 0 = any */
     double weight;
     int64_t until;    /* us from now: benched until then, then one probe */
     char url[512];    /* with credentials */
@@ -190,6 +195,7 @@ typedef struct hf_exit_stats {
     int32_t number;
     int32_t in_flight;
     uint64_t started;
+    uint64_t answered;
     int64_t latency; /* us, peak EWMA; 0 = not measured */
 } hf_exit_stats;
 
@@ -289,6 +295,11 @@ int hf_engine_host_delay(hf_engine *e, const char *host, int64_t delay);
  * and then ends as `no_proxy_available`. A session keeps its exit for sticky us. */
 int hf_engine_exits(hf_engine *e, const hf_exit_row *rows, int n, int64_t wait_limit,
                     int64_t sticky);
+
+/* For wait us, no request to host (host:port) leaves by exit `number` where there is
+ * another; with number -1, its requests start at `tier`. 0 us: no longer. */
+int hf_engine_avoid(hf_engine *e, const char *host, int32_t number, int32_t tier,
+                    int64_t wait);
 
 /* Fills up to max lines. Returns the count. */
 int hf_engine_exit_stats(hf_engine *e, hf_exit_stats *out, int max);

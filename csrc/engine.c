@@ -560,6 +560,16 @@ int hf_engine_exits(hf_engine *e, const hf_exit_row *rows, int n, int64_t wait_l
     return rc;
 }
 
+int hf_engine_avoid(hf_engine *e, const char *host, int32_t number, int32_t tier,
+                    int64_t wait) {
+    if (forked(e)) {
+        return HF_EFORK;
+    }
+    int64_t now = hf_now();
+    hf_exits_avoid(&e->shared.exits, host, number, tier, now + wait, now);
+    return 0;
+}
+
 int hf_engine_exit_stats(hf_engine *e, hf_exit_stats *out, int max) {
     return forked(e) ? HF_EFORK : hf_exits_stats(&e->shared.exits, out, max);
 }

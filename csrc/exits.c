@@ -5,75 +5,81 @@
 #include <string.h>
 
 #include "err.h"
+#include "exits_parts.h"
 
-#define PINS 4096          /* sessions remembered, at most */
-#define UNMEASURED 1000000 /* us, taken for an exit without a latency (tower-load) */
-#define DECAY 10000000.0   /* us, time constant of the latency's fall */
+#define PROBE_AGAIN 1000000 /* us */
 
-struct hf_exit {
-    hf_exit_row row;
-    int64_t until; /* us, monotonic */
-    int32_t in_flight;
-    bool probing;
-    uint64_t started;
-    double latency; /* us, peak EWMA; 0 = not measured */
-    int64_t measured_at;
-};
-
-/* A session and its exit. One per bucket: the newer wins, which bounds the table. */
-struct hf_pin {
-    uint64_t hash;
-    int32_t number;
-    int64_t until;
-};
+/* --- the table ---------------------------------------------------------------------
+ */
 
 void hf_exits_init(hf_exits *x) {
     memset(x, 0, sizeof *x);
     pthread_mutex_init(&x->lock, NULL);
     x->random = (uint64_t)(uintptr_t)x | 1;
+    x->probe_at = INT64_MAX;
 }
 
 void hf_exits_free(hf_exits *x) {
     for (int32_t i = 0; i < x->n; i++) {
         free(x->rows[i]);
     }
-    for (uint32_t i = 0; i < x->n_pins; i++) {
-        free(x->pins[i]);
-    }
     free(x->rows);
-    free(x->pins);
+    free(x->shelf);
+    free(x->tiers);
+    hf_memo_free(&x->pins);
+    hf_memo_free(&x->refusals);
     pthread_mutex_destroy(&x->lock);
 }
 
-static uint64_t next_random(hf_exits *x) {
-    x->random ^= x->random << 13;
-    x->random ^= x->random >> 7;
-    x->random ^= x->random << 17;
-    return x->random;
-}
-
-static hf_exit *find(hf_exits *x, int32_t number) {
-    for (int32_t i = 0; i < x->n; i++) {
-        if (x->rows[i]->row.number == number) {
-            return x->rows[i];
+/* The place of a number among the rows, or where it belongs. */
+static int32_t place_of(const hf_exits *x, int32_t number) {
+    int32_t low = 0;
+    int32_t high = x->n;
+    while (low < high) {
+        int32_t mid = low + (high - low) / 2;
+        if (x->rows[mid]->row.number < number) {
+            low = mid + 1;
+        } else {
+            high = mid;
         }
     }
-    return NULL;
+    return low;
 }
 
-static hf_exit *add(hf_exits *x) {
-    if (x->n == x->cap) {
-        int32_t cap = x->cap == 0 ? 16 : x->cap * 2;
-        hf_exit **rows = realloc(x->rows, (size_t)cap * sizeof *rows);
-        if (rows == NULL) {
-            return NULL;
-        }
-        x->rows = rows;
-        x->cap = cap;
+hf_exit *hf_exits_find(const hf_exits *x, int32_t number) {
+    int32_t at = place_of(x, number);
+    return at < x->n && x->rows[at]->row.number == number ? x->rows[at] : NULL;
+}
+
+static int grow(hf_exits *x) {
+    int32_t cap = x->cap == 0 ? 16 : x->cap * 2;
+    size_t n = (size_t)cap;
+    hf_exit **rows = realloc(x->rows, n * sizeof(hf_exit *));
+    x->rows = rows != NULL ? rows : x->rows;
+    hf_exit **shelf = realloc(x->shelf, n * sizeof(hf_exit *));
+    x->shelf = shelf != NULL ? shelf : x->shelf;
+    hf_exit_tier *tiers = realloc(x->tiers, n * sizeof *tiers);
+    x->tiers = tiers != NULL ? tiers : x->tiers;
+    if (rows == NULL || shelf == NULL || tiers == NULL) {
+        return HF_ENOMEM;
     }
-    hf_exit *e = calloc(1, sizeof *e);
+    x->cap = cap;
+    return 0;
+}
+
+static hf_exit *find_or_add(hf_exits *x, int32_t number) {
+    hf_exit *e = hf_exits_find(x, number);
+    if (e != NULL || (x->n == x->cap && grow(x) != 0)) {
+        return e;
+    }
+    e = calloc(1, sizeof *e);
     if (e != NULL) {
-        x->rows[x->n++] = e;
+        int32_t at = place_of(x, number);
+        memmove(x->rows + at + 1, x->rows + at, (size_t)(x->n - at) * sizeof e);
+        e->row.number = number;
+        e->last_ok = INT64_MIN;
+        x->rows[at] = e;
+        x->n++;
     }
     return e;
 }
@@ -91,6 +97,66 @@ static void drop_gone(hf_exits *x) {
     x->n = kept;
 }
 
+/* --- the shelf ---------------------------------------------------------------------
+ */
+
+static int by_tier(const void *a, const void *b) {
+    const hf_exit *const *p = a;
+    const hf_exit *const *q = b;
+    return ((*p)->row.tier > (*q)->row.tier) - ((*p)->row.tier < (*q)->row.tier);
+}
+
+/* Cuts a sorted shelf, on which the benched lie too, into tiers of those that are up.
+ */
+static void cut_tiers(hf_exits *x, int32_t n) {
+    int32_t kept = 0;
+    x->n_tiers = 0;
+    for (int32_t i = 0; i < n; i++) {
+        hf_exit *e = x->shelf[i];
+        hf_exit_tier *last = x->n_tiers > 0 ? &x->tiers[x->n_tiers - 1] : NULL;
+        if (last == NULL || last->tier != e->row.tier) {
+            last = &x->tiers[x->n_tiers++];
+            *last = (hf_exit_tier){.tier = e->row.tier, .at = kept};
+        }
+        if (e->row.state == HF_EXIT_UP) {
+            x->shelf[kept++] = e;
+            last->n++;
+        }
+    }
+}
+
+static void fill_shelf(hf_exits *x) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < x->n; i++) {
+        if (x->rows[i]->row.state != HF_EXIT_GONE) {
+            x->shelf[n++] = x->rows[i];
+        }
+    }
+    if (n > 0) {
+        qsort(x->shelf, (size_t)n, sizeof(hf_exit *), by_tier);
+    }
+    cut_tiers(x, n);
+}
+
+void hf_exits_plan_probe(hf_exits *x) {
+    x->probe_at = INT64_MAX;
+    for (int32_t i = 0; i < x->n; i++) {
+        const hf_exit *e = x->rows[i];
+        if (e->row.state == HF_EXIT_BENCHED && !e->probing && e->until < x->probe_at) {
+            x->probe_at = e->until;
+        }
+    }
+}
+
+static void set_row(hf_exit *e, const hf_exit_row *row, int64_t now) {
+    bool healed = row->state == HF_EXIT_UP && e->row.state == HF_EXIT_BENCHED;
+    e->row = *row;
+    e->row.url[sizeof e->row.url - 1] = '\0';
+    e->until = row->state == HF_EXIT_BENCHED ? now + row->until : 0;
+    e->probing = false;
+    e->streak = healed ? 0 : e->streak;
+}
+
 int hf_exits_update(hf_exits *x, const hf_exit_row *rows, int n, int64_t wait_limit,
                     int64_t sticky, int64_t now) {
     int rc = 0;
@@ -99,18 +165,16 @@ int hf_exits_update(hf_exits *x, const hf_exit_row *rows, int n, int64_t wait_li
     x->wait_limit = wait_limit;
     x->sticky = sticky;
     for (int i = 0; i < n && rc == 0; i++) {
-        hf_exit *e = find(x, rows[i].number);
-        e = e != NULL ? e : add(x);
-        if (e == NULL) {
+        hf_exit *e = find_or_add(x, rows[i].number);
+        if (e != NULL) {
+            set_row(e, &rows[i], now);
+        } else {
             rc = HF_ENOMEM;
-            break;
         }
-        e->row = rows[i];
-        e->row.url[sizeof e->row.url - 1] = '\0';
-        e->until = rows[i].state == HF_EXIT_BENCHED ? now + rows[i].until : 0;
-        e->probing = false;
     }
     drop_gone(x);
+    fill_shelf(x);
+    hf_exits_plan_probe(x);
     pthread_mutex_unlock(&x->lock);
     return rc;
 }
@@ -122,139 +186,14 @@ bool hf_exits_active(hf_exits *x) {
     return active;
 }
 
-/* --- picking -----------------------------------------------------------------------
+/* --- the life of a request ---------------------------------------------------------
  */
 
-static bool has_room(const hf_exit *e) {
-    return e->row.exclusive == 0 || e->in_flight < e->row.exclusive;
-}
-
-static bool is_live(const hf_exit *e) {
-    return e->row.state == HF_EXIT_UP && has_room(e);
-}
-
-static double cost(const hf_exit *e) {
-    double latency = e->latency > 0 ? e->latency : UNMEASURED;
-    double weight = e->row.weight > 0 ? e->row.weight : 1;
-    return latency * (e->in_flight + 1) / weight;
-}
-
-static hf_exit *due_probe(hf_exits *x, int64_t now, int64_t *until) {
-    for (int32_t i = 0; i < x->n; i++) {
-        hf_exit *e = x->rows[i];
-        if (e->row.state != HF_EXIT_BENCHED || e->probing || !has_room(e)) {
-            continue;
-        }
-        if (e->until <= now) {
-            return e;
-        }
-        *until = e->until < *until ? e->until : *until;
-    }
-    return NULL;
-}
-
-static int32_t lowest_tier(const hf_exits *x) {
-    int32_t tier = INT32_MAX;
-    for (int32_t i = 0; i < x->n; i++) {
-        const hf_exit *e = x->rows[i];
-        tier = is_live(e) && e->row.tier < tier ? e->row.tier : tier;
-    }
-    return tier;
-}
-
-/* The cheaper of two random live exits of the tier. Start points are random and the
- * first that fits is taken, which is fair enough and never fails while one is live. */
-static hf_exit *draw(hf_exits *x, int32_t tier) {
-    hf_exit *best = NULL;
-    for (int k = 0; k < 2; k++) {
-        int32_t at = (int32_t)(next_random(x) % (uint64_t)x->n);
-        for (int32_t i = 0; i < x->n; i++) {
-            hf_exit *e = x->rows[(at + i) % x->n];
-            if (is_live(e) && e->row.tier == tier) {
-                best = best == NULL || cost(e) < cost(best) ? e : best;
-                break;
-            }
-        }
-    }
-    return best;
-}
-
-static uint64_t hash_of(const uint8_t *s, size_t n) {
-    uint64_t h = 14695981039346656037u;
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ s[i]) * 1099511628211u;
-    }
-    return h;
-}
-
-static hf_exit *pinned(hf_exits *x, uint64_t hash, int64_t now) {
-    hf_pin *p = x->n_pins > 0 ? x->pins[hash % x->n_pins] : NULL;
-    if (p == NULL || p->hash != hash || p->until <= now) {
-        return NULL;
-    }
-    hf_exit *e = find(x, p->number);
-    return e != NULL && is_live(e) ? e : NULL;
-}
-
-static void pin(hf_exits *x, uint64_t hash, int32_t number, int64_t now) {
-    if (x->pins == NULL) {
-        x->pins = calloc(PINS, sizeof(hf_pin *));
-        x->n_pins = x->pins != NULL ? PINS : 0;
-    }
-    hf_pin **at = x->n_pins > 0 ? &x->pins[hash % x->n_pins] : NULL;
-    if (at != NULL && *at == NULL) {
-        *at = calloc(1, sizeof **at);
-    }
-    if (at != NULL && *at != NULL) {
-        **at = (hf_pin){hash, number, now + x->sticky};
-    }
-}
-
-static hf_exit *choose(hf_exits *x, uint64_t hash, int64_t now, hf_pick *out) {
-    hf_exit *e = hash != 0 ? pinned(x, hash, now) : NULL;
-    if (e != NULL) {
-        return e;
-    }
-    /* A session is no guinea pig: probes are for the others. */
-    e = hash == 0 ? due_probe(x, now, &out->until) : NULL;
-    if (e != NULL) {
-        e->probing = out->probe = true;
-        return e;
-    }
-    int32_t tier = lowest_tier(x);
-    if (tier != INT32_MAX) {
-        return draw(x, tier);
-    }
-    e = due_probe(x, now, &out->until);
-    if (e != NULL) {
-        e->probing = out->probe = true;
-    }
-    return e;
-}
-
-int hf_exits_pick(hf_exits *x, const uint8_t *session, size_t n, int64_t now,
-                  hf_pick *out) {
-    *out = (hf_pick){.number = -1, .until = INT64_MAX};
+void hf_exits_start(hf_exits *x, int32_t number, const hf_wish *wish, int64_t now) {
     pthread_mutex_lock(&x->lock);
-    uint64_t hash = n > 0 && x->sticky > 0 ? hash_of(session, n) : 0;
-    hf_exit *e = x->n > 0 ? choose(x, hash, now, out) : NULL;
+    hf_exit *e = hf_exits_find(x, number);
     if (e != NULL) {
-        e->in_flight++;
-        e->started++;
-        out->number = e->row.number;
-        memcpy(out->url, e->row.url, sizeof out->url);
-        if (hash != 0) {
-            pin(x, hash, e->row.number, now);
-        }
-    }
-    pthread_mutex_unlock(&x->lock);
-    return e != NULL ? 0 : HF_EAGAIN;
-}
-
-void hf_exits_start(hf_exits *x, int32_t number) {
-    pthread_mutex_lock(&x->lock);
-    hf_exit *e = find(x, number);
-    if (e != NULL) {
+        hf_exits_pin(x, e, wish, now);
         e->in_flight++;
         e->started++;
     }
@@ -263,8 +202,7 @@ void hf_exits_start(hf_exits *x, int32_t number) {
 
 /* Up at once, down slowly: a slow answer counts until time has worn it off. */
 static void measure(hf_exit *e, double elapsed, int64_t now) {
-    double age = (double)(now - e->measured_at);
-    double keep = exp(-age / DECAY);
+    double keep = exp(-(double)(now - e->measured_at) / HF_EXIT_DECAY);
     if (e->latency <= 0 || elapsed > e->latency) {
         e->latency = elapsed;
     } else {
@@ -273,22 +211,49 @@ static void measure(hf_exit *e, double elapsed, int64_t now) {
     e->measured_at = now;
 }
 
-void hf_exits_end(hf_exits *x, int32_t number, bool ok, int64_t elapsed, int64_t now) {
+static void learn(hf_exit *e, int news, double elapsed, int64_t now) {
+    switch (news) {
+    case HF_EXIT_ANSWERED:
+        e->answered++;
+        e->streak = 0;
+        e->last_ok = now;
+        measure(e, elapsed, now);
+        break;
+    case HF_EXIT_FAILED:
+        e->streak++;
+        measure(e, fmax(elapsed, e->latency), now);
+        break;
+    case HF_EXIT_SUSPECT:
+        measure(e, fmax(elapsed, e->latency), now);
+        break;
+    default:
+        break;
+    }
+}
+
+void hf_exits_end(hf_exits *x, int32_t number, int news, int64_t elapsed, int64_t now) {
     pthread_mutex_lock(&x->lock);
-    hf_exit *e = find(x, number);
+    hf_exit *e = hf_exits_find(x, number);
     if (e != NULL) {
         e->in_flight -= e->in_flight > 0;
-        if (ok) {
-            measure(e, (double)elapsed, now);
-        }
+        learn(e, news, (double)elapsed, now);
         if (e->probing && e->row.state == HF_EXIT_BENCHED) {
             /* Policy hears of the result and says what the exit is now; until then
              * nobody else tries it, for a second at the most. */
             e->probing = false;
-            e->until = now + 1000000;
+            e->until = now + PROBE_AGAIN;
+            hf_exits_plan_probe(x);
         }
     }
     pthread_mutex_unlock(&x->lock);
+}
+
+int64_t hf_exits_quiet(hf_exits *x, int32_t number, int64_t now) {
+    pthread_mutex_lock(&x->lock);
+    const hf_exit *e = hf_exits_find(x, number);
+    int64_t quiet = e != NULL && e->last_ok != INT64_MIN ? now - e->last_ok : -1;
+    pthread_mutex_unlock(&x->lock);
+    return quiet;
 }
 
 int hf_exits_stats(hf_exits *x, hf_exit_stats *out, int max) {
@@ -299,6 +264,7 @@ int hf_exits_stats(hf_exits *x, hf_exit_stats *out, int max) {
         out[n++] = (hf_exit_stats){.number = e->row.number,
                                    .in_flight = e->in_flight,
                                    .started = e->started,
+                                   .answered = e->answered,
                                    .latency = (int64_t)e->latency};
     }
     pthread_mutex_unlock(&x->lock);

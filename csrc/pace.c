@@ -165,7 +165,10 @@ static int64_t pause_of(const hf_pace *p, uint64_t random) {
 
 hf_grant hf_pace_start(hf_pace *p, bool first_attempt, uint64_t random, int64_t now) {
     bool closed = p->open_until != 0 || p->gate_until != 0;
-    hf_grant grant = {.probe = closed, .limited = p->held};
+    hf_grant grant = {.probe = closed,
+                      .limited = p->held,
+                      .first = first_attempt,
+                      .before = p->next_at};
     p->held = false;
     p->requests += first_attempt;
     p->probing = closed;
@@ -174,6 +177,13 @@ hf_grant hf_pace_start(hf_pace *p, bool first_attempt, uint64_t random, int64_t 
         p->next_at = pause > 0 ? now + pause : 0;
     }
     return grant;
+}
+
+void hf_pace_take_back(hf_pace *p, hf_grant grant) {
+    p->probing &= !grant.probe;
+    p->held |= grant.limited;
+    p->requests -= grant.first;
+    p->next_at = grant.before;
 }
 
 static void hurt(hf_pace *p, hf_grant grant, int64_t now) {
@@ -190,8 +200,9 @@ static void hurt(hf_pace *p, hf_grant grant, int64_t now) {
 static void end_probe(hf_pace *p, int mark, const hf_pace_end *e, int64_t now) {
     p->probing = false;
     if (mark == MARK_HEAL) {
-        /* A refusal closes the gate anew; that order comes from policy. */
-        if (e->status != 429 && e->status != 503) {
+        /* A refusal closes the gate anew; that order comes from policy. So does a late
+         * refusal that asked for more while the probe was out: that holds. */
+        if (e->status != 429 && e->status != 503 && p->gate_until <= now) {
             p->gate_until = 0;
         }
     } else if (p->gate_until != 0 && p->gate_until < now + PROBE_AGAIN) {
@@ -220,8 +231,9 @@ void hf_pace_finish(hf_pace *p, hf_grant grant, const hf_pace_end *e, int64_t no
         return;
     }
     bool refused = is_gate(e);
-    bool silent =
-        is_timeout(e->type) && mark == MARK_HURT && !(e->via_proxy && outdated);
+    /* Silence through a proxy may be the proxy's; a host that is too slow shows in the
+     * latency of what does get through. */
+    bool silent = is_timeout(e->type) && mark == MARK_HURT && !e->via_proxy;
     if (refused && grant.probe) {
         return; /* still the old refusal: the gate waits longer, the rate is not new */
     }

@@ -41,8 +41,10 @@ enum { HF_PACE_GO, HF_PACE_WAIT, HF_PACE_REFUSE };
 
 /* What a start was granted as. */
 typedef struct hf_grant {
-    bool probe;   /* the one that a closed gate or breaker lets through */
-    bool limited; /* others had to wait for the rate */
+    bool probe;     /* the one that a closed gate or breaker lets through */
+    bool limited;   /* others had to wait for the rate */
+    bool first;     /* a first attempt */
+    int64_t before; /* next_at, for taking it back */
 } hf_grant;
 
 /* How an attempt ended, as far as the host is concerned. */
@@ -63,6 +65,9 @@ int hf_pace_ask(hf_pace *p, int64_t now, int64_t *until);
 
 /* Takes the start that hf_pace_ask allowed. random: any 64 bits. */
 hf_grant hf_pace_start(hf_pace *p, bool first_attempt, uint64_t random, int64_t now);
+
+/* Undoes the last start: nothing was sent. */
+void hf_pace_take_back(hf_pace *p, hf_grant grant);
 
 /* Learns from an attempt that ended. */
 void hf_pace_finish(hf_pace *p, hf_grant grant, const hf_pace_end *end, int64_t now);

@@ -300,8 +300,7 @@ void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now) {
     hf_host *h = r->host;
     h->in_flight--;
     r->state = HF_R_QUEUED;
-    /* The probe, if it was one, has not been sent. */
-    h->pace.probing &= !r->grant.probe;
+    hf_pace_take_back(&h->pace, r->grant);
     enqueue(h, r, true);
     s->queued++;
     settle(s, h, now);

@@ -88,6 +88,16 @@ static hf_request *pop(hf_shard *s, int64_t now) {
     return r;
 }
 
+/* Its session's exit is taken: the others must not wait behind it. */
+static void set_aside(hf_shard *s, hf_request *r, int64_t now) {
+    hf_schedule_unpop(&s->schedule, r, now);
+    hf_schedule_remove(&s->schedule, r, now);
+    r->state = HF_R_BACKOFF;
+    hf_stat_add(&s->counts.policy, 1);
+    int64_t at = now + EXIT_LOOK;
+    hf_heap_set(&s->heap, &r->due, at < r->job_due ? at : r->job_due);
+}
+
 /* No exit is free: wait for one, or, after the limit, let the request end. */
 static bool lack_exit(hf_shard *s, hf_request *r, int64_t until, int64_t now) {
     hf_exits *x = &s->shared->exits;
@@ -119,11 +129,16 @@ static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
     if (r->proxy.p != NULL || !hf_exits_active(x)) {
         return true;
     }
+    hf_wish wish = {r->session.p, r->session.n, r->url.hostport, r->url.hostport_len};
     if (r->next_proxy != NULL && r->exit >= 0) {
-        hf_exits_start(x, r->exit);
+        hf_exits_start(x, r->exit, &wish, now);
         return true;
     }
-    if (hf_exits_pick(x, r->session.p, r->session.n, now, &pick) != 0) {
+    if (hf_exits_pick(x, &wish, now, &pick) != 0) {
+        if (pick.leased) {
+            set_aside(s, r, now);
+            return false;
+        }
         return lack_exit(s, r, pick.until, now);
     }
     s->no_exit_since = s->exits_at = 0;
@@ -132,7 +147,7 @@ static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
     r->exit = pick.number;
     r->exit_probe = pick.probe;
     if (r->next_proxy == NULL) {
-        hf_exits_end(x, pick.number, false, 0, now);
+        hf_exits_end(x, pick.number, HF_EXIT_NO_NEWS, 0, now);
         r->exit = -1;
         return lack_exit(s, r, now, now);
     }
@@ -145,7 +160,7 @@ hf_request *hf_shard_next(hf_shard *s, int64_t now) {
     }
     hf_request *r = pop(s, now);
     while (r != NULL && !find_exit(s, r, now)) {
-        r = s->exits_at > now ? NULL : pop(s, now);
+        r = s->exits_at > now || s->parked.first != NULL ? NULL : pop(s, now);
     }
     if (r == NULL) {
         hf_shard_give_slot(s);
@@ -155,6 +170,9 @@ hf_request *hf_shard_next(hf_shard *s, int64_t now) {
         r->response = hf_shard_response(s);
     }
     if (r->response == NULL) {
+        if (r->exit >= 0) {
+            hf_exits_end(&s->shared->exits, r->exit, HF_EXIT_NO_NEWS, 0, now);
+        }
         hf_schedule_unpop(&s->schedule, r, now);
         hf_shard_give_slot(s);
         return NULL;

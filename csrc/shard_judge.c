@@ -83,6 +83,7 @@ static bool ask_policy(hf_shard *s, hf_request *r, int flags, int64_t now) {
     hf_event ev;
     fill_event(r, r->url.hostport, now, &ev);
     ev.flags |= flags;
+    ev.exit_quiet = r->exit >= 0 ? hf_exits_quiet(&s->shared->exits, r->exit, now) : -1;
     if (idempotent(hf_request_method(s->settings, r))) {
         ev.flags |= HF_EV_IDEMPOTENT;
     }
@@ -116,6 +117,27 @@ static bool is_gate(const hf_shard *s, int status) {
            (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
 }
 
+/* What an end says about the exit, as proxy_mark of hardfetch/classify.py has it. */
+static int exit_news(const hf_pace_end *e) {
+    switch (e->type) {
+    case HF_T_NONE:
+        /* Over plain http a proxy answers with these in its own name. */
+        return e->status == 502 || e->status == 503 || e->status == 504
+                   ? HF_EXIT_SUSPECT
+                   : HF_EXIT_ANSWERED;
+    case HF_T_HEADERS_TOO_LARGE:
+    case HF_T_REDIRECT_LOOP:
+    case HF_T_TOO_MANY_REDIRECTS:
+    case HF_T_BAD_REDIRECT:
+        return HF_EXIT_ANSWERED;
+    default:
+        break;
+    }
+    return e->origin == HF_O_PROXY  ? HF_EXIT_FAILED
+           : e->origin == HF_O_SITE ? HF_EXIT_SUSPECT
+                                    : HF_EXIT_NO_NEWS;
+}
+
 /* Ends the flight: host and engine may start another. */
 static void land(hf_shard *s, hf_request *r, int64_t now) {
     hf_pace_end end = {.type = r->outcome.type,
@@ -127,8 +149,8 @@ static void land(hf_shard *s, hf_request *r, int64_t now) {
     hf_heap_remove(&s->heap, &r->due);
     hf_heap_remove(&s->hards, &r->hard);
     if (r->exit >= 0) {
-        hf_exits_end(&s->shared->exits, r->exit, end.type == HF_T_NONE, end.elapsed,
-                     now);
+        hf_exits_end(&s->shared->exits, r->exit, exit_news(&end), end.elapsed, now);
+        s->exits_at = 0; /* it may be free now */
     }
     r->host_alive = r->host->pace.last_ok > r->attempt_start;
     r->host_requests = r->host->pace.requests;
@@ -288,7 +310,9 @@ void hf_shard_due(hf_shard *s, hf_request *r, int64_t now) {
     /* The back-off is over. */
     hf_stat_add(&s->counts.policy, (uint64_t)-1);
     hf_heap_set(&s->heap, &r->due, r->job_due);
-    hf_response_reset(r->response, HF_KEEP_BYTES);
+    if (r->response != NULL) {
+        hf_response_reset(r->response, HF_KEEP_BYTES);
+    }
     if (hf_schedule_push(&s->schedule, r, true, now) != 0) {
         hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
         hf_shard_report(s, r, now);
@@ -332,8 +356,9 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
             next = r->same;
             if (r->state == HF_R_JUDGED || r->state == HF_R_BACKOFF) {
                 leave_policy(s, r);
-                if (hf_shortage_is(r->outcome.type) && r->state == HF_R_BACKOFF) {
-                    hf_shard_drop(s, r, now); /* that attempt was none */
+                bool none = hf_shortage_is(r->outcome.type) || r->n_attempts == 0;
+                if (none && r->state == HF_R_BACKOFF) {
+                    hf_shard_drop(s, r, now); /* there was no attempt */
                 } else {
                     hf_shard_report(s, r, now);
                 }

@@ -258,13 +258,19 @@ class Engine:
             )
             check(rc)
 
-    def exit_stats(self, most: int = 10_000) -> list[tuple[int, int, float]]:
-        """Return (number, in flight, latency in seconds) of each exit."""
+    def avoid(self, host: str, number: int, tier: int, seconds: float) -> None:
+        """Keep a host off an exit, or (number -1) off the tiers below one."""
+        with self as handle:
+            name = host.encode("latin-1")
+            check(lib.hf_engine_avoid(handle, name, number, tier, _us(seconds)))
+
+    def exit_stats(self, most: int = 10_000) -> list[tuple[int, int, int, float]]:
+        """Return (number, in flight, answers, latency in seconds) of each exit."""
         out = ffi.new("hf_exit_stats[]", most)
         with self as handle:
             count = check(lib.hf_engine_exit_stats(handle, out, most))
         return [
-            (out[i].number, out[i].in_flight, out[i].latency / 1e6)
+            (out[i].number, out[i].in_flight, out[i].answered, out[i].latency / 1e6)
             for i in range(count)
         ]
 

@@ -94,6 +94,6 @@ class AdaptiveRate:
         The longer it costs to find out, the more rarely it is tried.
         """
         self._paused += wait
-        if self._climb:
+        if self._climb and self._paused:
             slowest = (1 - _CUT) * self.rate / (_PATIENCE * self._paused)
             self._climb = min(self._climb, slowest)

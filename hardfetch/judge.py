@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hardfetch._ffi import ffi
 from hardfetch.classify import ORIGINS, PHASES, TYPES
 from hardfetch.errors import HardfetchError, OptionError
-from hardfetch.outcome import CloseGate, Failure, ProxyUpdate, Verdict
+from hardfetch.outcome import AvoidExit, CloseGate, Failure, ProxyUpdate, Verdict
 from hardfetch.policy import Policy
 from hardfetch.proxies import ProxyPool
 from hardfetch.retry_after import parse_retry_after
@@ -29,7 +29,7 @@ __all__ = ["Judge"]
 
 _BATCH = 256  # events taken at once
 _TURN = 0.5  # seconds of one call into the core
-_LOOK = 1.0  # seconds between two looks at the proxies' file and at what C counts
+_LOOK = 0.25  # seconds between two looks at the proxies' file and at what C counts
 _JOIN_SECONDS = 2.0
 
 # HF_EV_… of csrc/api.h.
@@ -37,6 +37,7 @@ _REUSED, _SENT, _IDEMPOTENT, _FRESH, _PROBE, _MATCHED, _ALIVE, _NEWS = (
     1 << bit for bit in range(8)
 )
 _STATES = {"up": 0, "benched": 1, "dead": 2, "gone": 2}  # HF_EXIT_…
+_LEASES = {"": 0, "request": 1, "session": 2}  # HF_LEASE_…
 
 
 def make_policy(options: Options) -> Policy:
@@ -105,6 +106,9 @@ class Judge:
                 if count:
                     self._judge([events[i] for i in range(count)], now)
                 self._look(now)
+            if self.policy.pool is not None:  # the last figures, for the summary
+                with self._lock:
+                    self._observe(self.policy.pool, time.monotonic())
 
     def _judge(self, events: list[Any], now: float) -> None:
         failures = [_failure(event) for event in events]
@@ -141,16 +145,14 @@ class Judge:
         for order in orders:
             if isinstance(order, CloseGate):
                 self._engine.gate(order.host, max(0.0, order.until - now))
+            elif isinstance(order, AvoidExit):
+                wait = max(0.0, order.until - now)
+                self._engine.avoid(order.host, order.number, order.tier, wait)
             elif isinstance(order, ProxyUpdate) and self.policy.pool is not None:
-                options = self.policy.pool.options
-                self._engine.exits(
-                    [
-                        _row(row, now, exclusive=bool(options.exclusive))
-                        for row in order.rows
-                    ],
-                    options.wait_limit,
-                    options.sticky_ttl,
-                )
+                pool = self.policy.pool
+                rows = [_row(row, now, pool) for row in order.rows]
+                options = pool.options
+                self._engine.exits(rows, options.wait_limit, options.sticky_ttl)
 
     def _look(self, now: float) -> None:
         if now - self._looked < _LOOK and not self._reload.is_set():
@@ -160,10 +162,13 @@ class Judge:
         if pool is None:
             return
         with self._lock:
-            for number, in_flight, latency in self._engine.exit_stats():
-                pool.observe(number, in_flight, latency, now)
+            self._observe(pool, now)
             self._load_again(pool, now)
         self._send_orders(now)
+
+    def _observe(self, pool: ProxyPool, now: float) -> None:
+        for number, in_flight, answered, latency in self._engine.exit_stats():
+            pool.observe(number, in_flight, latency, now, answered=answered)
 
     def _load_again(self, pool: ProxyPool, now: float) -> None:
         source = self._source
@@ -211,15 +216,19 @@ def _failure(event: Any) -> Failure:
         probe=bool(flags & _PROBE),
         host_alive=bool(flags & _ALIVE),
         host_requests=event.host_requests,
+        exit_quiet=None if event.exit_quiet < 0 else event.exit_quiet / 1e6,
     )
 
 
-def _row(row: ProxyRow, now: float, *, exclusive: bool) -> dict[str, Any]:
+def _row(row: ProxyRow, now: float, pool: ProxyPool) -> dict[str, Any]:
+    options = pool.options
     return {
         "number": row.number,
         "tier": row.tier,
         "state": _STATES[row.state],
-        "exclusive": int(exclusive),
+        "exclusive": _LEASES[options.exclusive],
+        # Pointless where it is the only one.
+        "unproven": options.unproven_limit if len(pool) > 1 else 0,
         "weight": row.weight,
         "until": max(0, round((row.until - now) * 1e6)),
         "url": row.url.encode(),

@@ -7,13 +7,19 @@ that the caller owns.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Union
+from typing import TYPE_CHECKING, Literal, Union
+
+if TYPE_CHECKING:
+    from hardfetch.proxy import Proxy
 
 __all__ = [
+    "AvoidExit",
+    "Choice",
     "CloseGate",
     "ExitChoice",
     "Failure",
     "Final",
+    "NoExit",
     "Order",
     "ProxyRow",
     "ProxyUpdate",
@@ -56,6 +62,7 @@ class Failure:
     probe: bool = False  # the one request that a closed gate or breaker let through
     host_alive: bool = False  # the host answered another request since this one began
     host_requests: int = -1  # first attempts to the host so far, -1 = unknown
+    exit_quiet: float | None = None  # since the exit answered last, None = unknown
     silent: int = 0  # silent retries among the attempts; filled in by Policy
 
     @property
@@ -96,6 +103,23 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Choice:
+    """An exit to use. ``start`` takes it; a choice alone reserves nothing."""
+
+    number: int
+    proxy: Proxy
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NoExit:
+    """None now. ``until`` is when a bench ends; infinite: when some lease ends."""
+
+    until: float
+    number: int = -1  # the exit that comes back first
+
+
+@dataclass(frozen=True, slots=True)
 class CloseGate:
     """Nothing to ``host`` before ``until``; after that one probe first."""
 
@@ -123,4 +147,17 @@ class ProxyUpdate:
     rows: tuple[ProxyRow, ...]
 
 
-Order = Union[CloseGate, ProxyUpdate]  # noqa: UP007 - evaluated at run time on 3.10 too
+@dataclass(frozen=True, slots=True)
+class AvoidExit:
+    """Exit ``number`` is not for ``host`` before ``until``, where there is another.
+
+    With number -1: requests to the host start at ``tier``.
+    """
+
+    host: str
+    number: int
+    tier: int
+    until: float
+
+
+Order = Union[CloseGate, ProxyUpdate, AvoidExit]  # noqa: UP007 - evaluated at run time on 3.10 too

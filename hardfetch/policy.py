@@ -132,9 +132,11 @@ class Policy:
         """Return what the engine must be told besides verdicts, since the last call."""
         orders = self._orders
         self._orders = []
-        rows = self.pool.take_rows() if self.pool is not None else ()
-        if rows:
-            orders.append(ProxyUpdate(rows))
+        if self.pool is not None:
+            orders += self.pool.take_avoided()
+            rows = self.pool.take_rows()
+            if rows:
+                orders.append(ProxyUpdate(rows))
         return orders
 
     # One event
@@ -143,6 +145,8 @@ class Policy:
         job = self._jobs.get(event.seq)
         if job is not None:
             event = replace(event, silent=job.silent)
+        if self.pool is not None and event.exit_quiet is not None:
+            self.pool.heard(event.proxy, now - event.exit_quiet)
         if self._is_good(event):
             self._jobs.pop(event.seq, None)
             self._heal(event, job, now)
@@ -245,8 +249,9 @@ class Policy:
                 return Final("no_other_exit")
             # Behind one address may be many exits: a new connection can be another.
             return replace(verdict, fresh=decision.fresh or bool(event.error))
-        if decision.exit == "same" and pool.is_up(event.proxy):
-            return replace(verdict, proxy_number=event.proxy)
+        same = pool.get(event.proxy) if decision.exit == "same" else None
+        if same is not None and pool.is_up(event.proxy):
+            return replace(verdict, proxy=same.url, proxy_number=event.proxy)
         found = self._choose(pool, event, decision, job, now)
         if isinstance(found, Choice):
             fresh = decision.fresh or found.number == event.proxy

@@ -15,11 +15,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hardfetch.classify import Mark
-from hardfetch.outcome import ProxyRow
+from hardfetch.outcome import AvoidExit, Choice, NoExit, ProxyRow
 from hardfetch.proxy import Proxy, parse_proxies
 from hardfetch.proxy_health import ExitState, PoolOptions, ProxyHealth
 from hardfetch.proxy_memory import PoolMemory
@@ -29,23 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 __all__ = ["Choice", "NoExit", "PoolOptions", "Proxy", "ProxyHealth", "ProxyPool"]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An exit to use. ``start`` takes it; a choice alone reserves nothing."""
-
-    number: int
-    proxy: Proxy
-    probe: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class NoExit:
-    """None now. ``until`` is when a bench ends; infinite: when some lease ends."""
-
-    until: float
-    number: int = -1  # the exit that comes back first
 
 
 class ProxyPool:
@@ -73,6 +55,7 @@ class ProxyPool:
         self._exits: dict[int, ExitState] = {}
         self._changed: dict[int, None] = {}
         self._gone: list[ExitState] = []
+        self._avoided: list[AvoidExit] = []
         self._shelf = ProxyShelf(self._rng)
         self._memory = PoolMemory(self.options)
         self.replace(proxies, 0.0)
@@ -122,6 +105,11 @@ class ProxyPool:
         self._gone.clear()
         self._changed.clear()
         return tuple(rows)
+
+    def take_avoided(self) -> list[AvoidExit]:
+        """Return what C must know of hosts and exits, since the last call."""
+        avoided, self._avoided = self._avoided, []
+        return avoided
 
     @staticmethod
     def _row(exit_: ExitState, *, gone: bool = False) -> ProxyRow:
@@ -281,7 +269,8 @@ class ProxyPool:
         if exit_ is None:
             return
         exit_.measure(elapsed, now, self.options)
-        self._memory.pair_served(number, host)
+        if self._memory.pair_served(number, host, now):
+            self._avoided.append(AvoidExit(host, number, 0, now))
         if exit_.succeeded(now - elapsed, now):
             self._change(exit_)
 
@@ -300,7 +289,7 @@ class ProxyPool:
         if exit_ is None or mark in (Mark.NONE, Mark.HEAL):
             return
         exit_.measure(max(elapsed, exit_.latency), now, self.options)
-        self._memory.pair_failed(number, host, now)
+        self._pair_failed(number, host, now)
         if mark is Mark.HURT:
             self._charge(exit_, now - elapsed, elapsed, now)
             if error == "proxy_auth":
@@ -321,18 +310,39 @@ class ProxyPool:
         exit_ = self._exits.get(number)
         if exit_ is None:
             return
-        self._memory.pair_failed(number, host, now)
+        self._pair_failed(number, host, now)
         tiers = {e.proxy.tier for e in self._exits.values()}
-        self._memory.refused(host, exit_.proxy.tier, tiers, now)
+        until = self._memory.refused(host, exit_.proxy.tier, tiers, now)
+        if until > now:
+            tier = self._memory.start_tier(host, now)
+            self._avoided.append(AvoidExit(host, -1, tier, until))
 
-    def observe(self, number: int, in_flight: int, latency: float, now: float) -> None:
-        """Take over what C counts; ``latency``: mean seconds, 0 = no news."""
+    def observe(
+        self,
+        number: int,
+        in_flight: int,
+        latency: float,
+        now: float,
+        *,
+        answered: int = 0,
+    ) -> None:
+        """Take over what C counts.
+
+        ``latency``: mean seconds, 0 = no news; ``answered``: answers in all.
+        """
         exit_ = self._exits.get(number)
         if exit_ is None:
             return
         exit_.in_flight = in_flight
+        exit_.successes = max(exit_.successes, answered)
         if latency > 0:
             exit_.measure(latency, now, self.options)
+
+    def heard(self, number: int, when: float) -> None:
+        """Note that the exit answered somebody then: policy hears of failures only."""
+        exit_ = self._exits.get(number)
+        if exit_ is not None:
+            exit_.heard(when)
 
     def release(self, session: str) -> None:
         """End a session: its exit is free for others."""
@@ -341,6 +351,11 @@ class ProxyPool:
             exit_.owner_until = -math.inf
 
     # Inside
+
+    def _pair_failed(self, number: int, host: str, now: float) -> None:
+        until = self._memory.pair_failed(number, host, now)
+        if until > now:
+            self._avoided.append(AvoidExit(host, number, 0, until))
 
     def _refuse_credentials(self, exit_: ExitState) -> None:
         if not exit_.proven or exit_.streak >= self.options.failures:
@@ -353,7 +368,7 @@ class ProxyPool:
     ) -> None:
         due = 0 < exit_.until <= now
         options = self.options
-        if not exit_.failed(started, elapsed):
+        if not exit_.failed(started, elapsed) or exit_.dead:
             return
         if due or (exit_.streak >= options.failures and self._may_eject()):
             exit_.eject(now, self._rng.random(), options)

@@ -73,6 +73,7 @@ class ExitState:
         "benched_at",
         "dead",
         "ejections",
+        "failed_at",
         "failures",
         "healed_at",
         "in_flight",
@@ -99,6 +100,7 @@ class ExitState:
         self.latency = 0.0
         self.measured_at = -math.inf
         self.last_ok = -math.inf
+        self.failed_at = -math.inf  # last charged failure
         self.streak = 0  # charged failures in a row
         self.until = 0.0  # 0 = not benched
         self.benched_at = -math.inf
@@ -156,6 +158,13 @@ class ExitState:
         self.healed_at = now
         return True
 
+    def heard(self, when: float) -> None:
+        """Note that an answer came through at a time."""
+        self.last_ok = max(self.last_ok, when)
+        if when > self.failed_at:
+            self.streak = 0
+        self.successes = max(self.successes, 1)
+
     def failed(self, started: float, elapsed: float) -> bool:
         """Note a charged failure. Returns True when it counts towards a bench."""
         self.failures += 1
@@ -165,6 +174,7 @@ class ExitState:
         if self.last_ok > started:
             return False  # it has answered since this attempt began
         self.streak += 1
+        self.failed_at = started + elapsed
         return True
 
     def eject(self, now: float, jitter: float, options: PoolOptions) -> None:

@@ -36,35 +36,44 @@ class PoolMemory:
         count, until = self._pairs.get((number, host), (0, 0.0))
         return count >= self._options.pair_failures and now < until
 
-    def pair_failed(self, number: int, host: str, now: float) -> None:
-        """Note a failure of the pair."""
+    def pair_failed(self, number: int, host: str, now: float) -> float:
+        """Note a failure of the pair. Returns until when it is avoided, 0 = is not."""
         count, until = self._pairs.get((number, host), (0, 0.0))
         if now >= until:
             count = min(count, self._options.pair_failures - 1)  # one more will do
         entry = (count + 1, now + self._options.pair_bench)
         self._remember(self._pairs, (number, host), entry)
+        return entry[1] if entry[0] >= self._options.pair_failures else 0.0
 
-    def pair_served(self, number: int, host: str) -> None:
-        """Forget the failures of the pair."""
+    def pair_served(self, number: int, host: str, now: float) -> bool:
+        """Forget the failures of the pair. Returns whether it was avoided."""
+        was = self.avoided(number, host, now)
         self._pairs.pop((number, host), None)
+        return was
 
     def start_tier(self, host: str, now: float) -> int:
         """Return the tier at which the host's requests start."""
         tier, _, until = self._tiers.get(host, (0, 0, 0.0))
         return tier if now < until else 0
 
-    def refused(self, host: str, used: int, tiers: Iterable[int], now: float) -> None:
-        """Note that the host refused an exit of tier ``used``; ``tiers`` exist."""
+    def refused(self, host: str, used: int, tiers: Iterable[int], now: float) -> float:
+        """Note that the host refused an exit of tier ``used``; ``tiers`` exist.
+
+        Returns until when its requests start at another tier, 0 = no change.
+        """
         tier, count, until = self._tiers.get(host, (0, 0, 0.0))
         if until <= now:
             tier, count = 0, 0
         if used < tier:
-            return  # it left before the host went up
+            return 0.0  # it left before the host went up
         count += 1
         higher = [other for other in tiers if other > max(tier, used)]
-        if count >= self._options.tier_failures and higher:
+        rises = count >= self._options.tier_failures and bool(higher)
+        if rises:
             tier, count = min(higher), 0
-        self._remember(self._tiers, host, (tier, count, now + self._options.tier_ttl))
+        until = now + self._options.tier_ttl
+        self._remember(self._tiers, host, (tier, count, until))
+        return until if rises else 0.0
 
     def pinned(self, session: str, now: float) -> int:
         """Return the session's exit, -1 when it has none (any more)."""

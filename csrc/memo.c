@@ -1,0 +1,61 @@
+#include "memo.h"
+
+#include <stdlib.h>
+
+enum { WAYS = 8, SETS = HF_MEMO_ENTRIES / WAYS };
+
+void hf_memo_free(hf_memo *m) {
+    free(m->entries);
+    m->entries = NULL;
+}
+
+/* FNV's low bits are its good ones; the high half is mixed in all the same. */
+static hf_memo_entry *set_of(const hf_memo *m, uint64_t key) {
+    return m->entries + ((key ^ key >> 32) % SETS) * WAYS;
+}
+
+int32_t hf_memo_get(const hf_memo *m, uint64_t key, int64_t now) {
+    if (m->entries == NULL) {
+        return -1;
+    }
+    const hf_memo_entry *set = set_of(m, key);
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].key == key && set[i].until > now) {
+            return set[i].value;
+        }
+    }
+    return -1;
+}
+
+void hf_memo_put(hf_memo *m, uint64_t key, int32_t value, int64_t until, int64_t now) {
+    if (m->entries == NULL) {
+        if (until <= now) {
+            return;
+        }
+        m->entries = calloc(HF_MEMO_ENTRIES, sizeof *m->entries);
+        if (m->entries == NULL) {
+            return;
+        }
+    }
+    hf_memo_entry *set = set_of(m, key);
+    hf_memo_entry *place = &set[0];
+    for (int i = 0; i < WAYS; i++) {
+        if (set[i].key == key) {
+            place = &set[i];
+            break;
+        }
+        place = set[i].until < place->until ? &set[i] : place;
+    }
+    if (place->key == key || until > now) {
+        *place = (hf_memo_entry){.key = key, .until = until, .value = value};
+    }
+}
+
+uint64_t hf_memo_hash(uint64_t seed, const void *p, size_t n) {
+    const uint8_t *bytes = p;
+    uint64_t h = seed;
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ bytes[i]) * 1099511628211u;
+    }
+    return h;
+}

@@ -1,0 +1,53 @@
+/* The bounded memory. */
+#include "memo.h"
+
+#include "check.h"
+
+static void what_was_put_is_there_until_its_time(void) {
+    hf_memo m = {0};
+    CHECK_EQ(hf_memo_get(&m, 7, 0), -1);
+    hf_memo_put(&m, 7, 3, 100, 0);
+    CHECK_EQ(hf_memo_get(&m, 7, 99), 3);
+    CHECK_EQ(hf_memo_get(&m, 7, 100), -1);
+    hf_memo_put(&m, 7, 4, 300, 200);
+    hf_memo_put(&m, 7, 5, 200, 200);
+    CHECK_EQ(hf_memo_get(&m, 7, 200), -1);
+    hf_memo_free(&m);
+}
+
+static void forgetting_what_is_not_there_takes_no_memory(void) {
+    hf_memo m = {0};
+    hf_memo_put(&m, 7, 3, 5, 5);
+    CHECK(m.entries == NULL);
+    hf_memo_put(&m, 1, 1, 9, 0);
+    hf_memo_put(&m, 2, 1, 0, 0);
+    CHECK_EQ(hf_memo_get(&m, 1, 0), 1);
+    CHECK_EQ(hf_memo_get(&m, 2, 0), -1);
+    hf_memo_free(&m);
+}
+
+static void a_full_memory_forgets_what_ends_first(void) {
+    hf_memo m = {0};
+    const int n = 4 * HF_MEMO_ENTRIES;
+    for (int i = 0; i < n; i++) {
+        uint64_t key = hf_memo_hash(HF_MEMO_SEED, &i, sizeof i);
+        hf_memo_put(&m, key, i, 1000 + i, 0);
+    }
+    int newest = 0;
+    int oldest = 0;
+    for (int i = 0; i < n / 8; i++) {
+        int j = n - 1 - i;
+        oldest += hf_memo_get(&m, hf_memo_hash(HF_MEMO_SEED, &i, sizeof i), 0) >= 0;
+        newest += hf_memo_get(&m, hf_memo_hash(HF_MEMO_SEED, &j, sizeof j), 0) == j;
+    }
+    CHECK(newest > n / 8 * 9 / 10);
+    CHECK(oldest < n / 8 / 100);
+    hf_memo_free(&m);
+}
+
+int main(void) {
+    RUN(what_was_put_is_there_until_its_time);
+    RUN(forgetting_what_is_not_there_takes_no_memory);
+    RUN(a_full_memory_forgets_what_ends_first);
+    return check_result();
+}
