@@ -20,10 +20,11 @@ typedef struct hf_lane {
     struct hf_identity *identity;
     struct hf_loop *loop;
     CURLM *multi;
-    hf_due timer;   /* libcurl's, in the loop's timer heap */
-    int32_t busy;   /* transfers in the multi */
-    int32_t number; /* in its identity's array */
-    bool touched;   /* in the loop's list of multis to drain */
+    hf_due timer;     /* libcurl's, in the loop's timer heap */
+    int32_t busy;     /* transfers in the multi */
+    int32_t number;   /* in its identity's array */
+    uint32_t actions; /* calls of curl_multi_socket_action so far */
+    bool touched;     /* in the loop's list of multis to drain */
     struct hf_lane *touched_next;
 } hf_lane;
 

@@ -108,6 +108,7 @@ static bool call_add(hf_loop *l, hf_transfer *t) {
     hf_heart_enter(&l->heart, "curl_multi_add_handle", l->now);
     int rc = l->curl->curl_multi_add_handle(t->lane->multi, t->easy);
     t->in_multi = rc == 0;
+    t->added_at = t->lane->actions;
     return come_back(l);
 }
 
@@ -125,6 +126,7 @@ static bool call_action(hf_loop *l, hf_lane *lane, int fd, int mask) {
     if (!come_back(l)) {
         return false;
     }
+    lane->actions++;
     hf_stat_add(&l->shard->counts.socket_actions, 1);
     hf_loop_touch(l, lane);
     return true;
@@ -290,7 +292,8 @@ static void drain_multi(hf_loop *l, hf_lane *lane) {
         }
         l->curl->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &p);
         hf_transfer *t = (hf_transfer *)(void *)p;
-        if (t != NULL && t->in_multi) { /* else it has ended already */
+        /* Else it has ended already, and what it does now has not begun. */
+        if (t != NULL && t->in_multi && t->added_at != lane->actions) {
             end(l, t, code);
         }
     }

@@ -44,6 +44,7 @@ typedef struct hf_transfer {
     int32_t stop;               /* HF_STOP_… */
     int32_t stop_errno;         /* errno of a socket that could not be opened */
     int fd; /* the socket it opened last, -1 = none; next_fd of hf_sock has others */
+    uint32_t added_at; /* its lane's actions when it was added */
     bool in_multi;
     bool idles;       /* it left its connection idle, as far as is known */
     bool shaped;      /* method or body options differ from a plain GET */
