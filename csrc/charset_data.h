@@ -4,7 +4,6 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <uchar.h>
 
 typedef enum hf_charset_kind {
     HF_CS_SINGLE,
@@ -40,12 +39,12 @@ extern const struct hf_charset hf_charsets[];
 extern const hf_charset_label hf_charset_labels[]; /* sorted by label */
 extern const size_t hf_charset_label_count;
 
-/* Rows by lead byte, cells by trail byte; 0 where undefined. A terminator ends each. */
-extern const char16_t hf_gbk_index[23941];     /* 81.., 190 in a row */
-extern const char32_t hf_big5_index[18841];    /* 87.., 157 in a row */
-extern const char16_t hf_jis0208_index[11281]; /* 188 in a row, as Shift_JIS */
-extern const char16_t hf_jis0212_index[8837];  /* 94 in a row */
-extern const char16_t hf_euc_kr_index[23941];  /* 81 41.., 190 in a row */
+/* Packed, since they are most of the module's size; cjk_tables.h has them unpacked. */
+extern const char hf_gbk_packed[];
+extern const char hf_big5_packed[];
+extern const char hf_jis0208_packed[];
+extern const char hf_jis0212_packed[];
+extern const char hf_euc_kr_packed[];
 extern const hf_gb18030_run hf_gb18030_runs[];
 extern const size_t hf_gb18030_run_count;
 

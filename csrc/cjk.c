@@ -1,6 +1,7 @@
 #include "cjk.h"
 
 #include "charset_data.h"
+#include "cjk_tables.h"
 #include "err.h"
 #include "utf8.h"
 
@@ -74,6 +75,7 @@ static inline size_t next_gb18030(const uint8_t *s, size_t n, uint32_t *cp) {
 }
 
 int64_t hf_cjk_gb18030(uint8_t *out, const uint8_t *s, size_t n) {
+    hf_need_gbk();
     return decode(next_gb18030, out, s, n);
 }
 
@@ -95,6 +97,7 @@ static inline uint32_t big5_pair(const uint8_t *s, uint32_t *mark) {
 }
 
 int64_t hf_cjk_big5(uint8_t *out, const uint8_t *s, size_t n) {
+    hf_need_big5();
     uint8_t *o = out;
     size_t i = 0;
     while (i < n) {
@@ -127,6 +130,7 @@ static inline size_t next_euc_kr(const uint8_t *s, size_t n, uint32_t *cp) {
 }
 
 int64_t hf_cjk_euc_kr(uint8_t *out, const uint8_t *s, size_t n) {
+    hf_need_euc_kr();
     return decode(next_euc_kr, out, s, n);
 }
 
@@ -149,6 +153,7 @@ static inline size_t next_shift_jis(const uint8_t *s, size_t n, uint32_t *cp) {
 }
 
 int64_t hf_cjk_shift_jis(uint8_t *out, const uint8_t *s, size_t n) {
+    hf_need_jis0208();
     return decode(next_shift_jis, out, s, n);
 }
 
@@ -172,6 +177,8 @@ static inline size_t next_euc_jp(const uint8_t *s, size_t n, uint32_t *cp) {
 }
 
 int64_t hf_cjk_euc_jp(uint8_t *out, const uint8_t *s, size_t n) {
+    hf_need_jis0208();
+    hf_need_jis0212();
     return decode(next_euc_jp, out, s, n);
 }
 
@@ -220,6 +227,7 @@ static size_t jis_next(enum jis_mode mode, const uint8_t *s, size_t n, uint32_t 
 }
 
 int64_t hf_cjk_iso_2022_jp(uint8_t *out, const uint8_t *s, size_t n) {
+    hf_need_jis0208();
     uint8_t *o = out;
     enum jis_mode mode = JIS_ASCII;
     for (size_t i = 0; i < n;) {

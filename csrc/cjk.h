@@ -3,7 +3,8 @@
  * As in the WHATWG Encoding Standard, and strict: bytes that stand for nothing are an
  * error. Left out are some 190 codes of Big5-HKSCS that CPython's codec lacks too.
  * out holds hf_charset_room(n) bytes and does not overlap s. Each returns the bytes
- * written, or HF_EBAD. No state, no allocation; any thread.
+ * written, or HF_EBAD. No allocation; any thread. The first call of each unpacks its
+ * tables, in 0.1 ms.
  */
 #ifndef HF_CJK_H
 #define HF_CJK_H

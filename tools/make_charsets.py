@@ -276,13 +276,34 @@ def jis0212() -> list[list[int]]:
     ]
 
 
-def text_rows(declaration: str, prefix: str, rows: list[list[int]]) -> str:
-    """Return a C array of characters: one string literal for each row."""
-    lines = [
-        f'    {prefix}"' + "".join(chr(cp) if cp else "\\0" for cp in row) + '"'
-        for row in rows
-    ]
-    return f"const {declaration} =\n" + "\n".join(lines) + ";\n"
+def packed(cp: int, last: int) -> str:
+    """Return a cell as `next_cell` of cjk_tables.c reads it.
+
+    0 for what is undefined; else 1 plus the step from the code point after the last
+    defined one, with its sign in the lowest bit. In digits of 5 bits, the lowest first;
+    all but the last have 32 added, and all are put where ASCII has letters.
+    """
+    step = cp - last - 1
+    rest = 0 if cp == 0 else 1 + (2 * step if step >= 0 else -2 * step - 1)
+    digits = []
+    while rest > 31:
+        digits.append(rest & 31 | 32)
+        rest >>= 5
+    digits.append(rest)
+    return "".join(chr(64 + digit) for digit in digits)
+
+
+def packed_rows(name: str, rows: list[list[int]]) -> str:
+    """Return a packed table as C: one string literal for each row."""
+    lines, last = [], 0
+    for row in rows:
+        cells = []
+        for cp in row:
+            cells.append(packed(cp, last))
+            last = cp or last
+        text = "".join(cells).replace("\\", "\\\\").replace("\x7f", "\\177")
+        lines.append(f'    "{text}"')
+    return f"const char hf_{name}_packed[] =\n" + "\n".join(lines) + ";\n"
 
 
 def write_cjk(folder: Path) -> None:
@@ -291,13 +312,13 @@ def write_cjk(folder: Path) -> None:
     big5 = [*range(0x40, 0x7F), *range(0xA1, 0xFF)]
     rows = two_bytes(range(0x81, 0xFF), gbk, "gb18030", GB18030_PATCH)
     parts = [HEAD, '#include "charset_data.h"\n\n/* clang-format off */\n']
-    parts.append(text_rows("char16_t hf_gbk_index[23941]", "u", rows))
+    parts.append(packed_rows("gbk", rows))
     rows = two_bytes(range(0x87, 0xFF), big5, "big5hkscs", BIG5_PATCH)
-    parts.append(text_rows("char32_t hf_big5_index[18841]", "U", rows))
-    parts.append(text_rows("char16_t hf_jis0208_index[11281]", "u", jis0208()))
-    parts.append(text_rows("char16_t hf_jis0212_index[8837]", "u", jis0212()))
+    parts.append(packed_rows("big5", rows))
+    parts.append(packed_rows("jis0208", jis0208()))
+    parts.append(packed_rows("jis0212", jis0212()))
     rows = two_bytes(range(0x81, 0xFF), list(range(0x41, 0xFF)), "cp949", {})
-    parts.append(text_rows("char16_t hf_euc_kr_index[23941]", "u", rows))
+    parts.append(packed_rows("euc_kr", rows))
     runs = gb18030_ranges()
     pairs = [f"{{{pointer}, 0x{cp:04x}}}" for pointer, cp in runs]
     lines = [", ".join(pairs[i : i + 5]) for i in range(0, len(pairs), 5)]
