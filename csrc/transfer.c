@@ -173,6 +173,12 @@ static void tighten(hf_transfer *t) {
     } while (0)
 #define LEAVE(t) hf_heart_resume(&(t)->identity->loop->heart)
 
+/* Whether bytes on its connection are TLS records and not the exchange itself. */
+static bool encrypted(const hf_transfer *t) {
+    const hf_proxy *proxy = &t->identity->proxy;
+    return t->url->tls || (proxy->url != NULL && proxy->scheme == HF_PROXY_HTTPS);
+}
+
 static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
     hf_loop *l = t->identity->loop;
     t->resolved = true;
@@ -185,7 +191,7 @@ static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) 
         t->stop_errno = errno;
         return CURL_SOCKET_BAD;
     }
-    hf_sock *s = hf_poller_opened(&l->poller, fd, t->url->tls);
+    hf_sock *s = hf_poller_opened(&l->poller, fd, encrypted(t));
     if (s == NULL) {
         close(fd);
         t->stop_errno = ENOMEM;
@@ -214,7 +220,7 @@ void hf_transfer_note_state(hf_transfer *t, int fd) {
     t->connected |= state.connected;
     t->peer_ended = state.ended;
     t->stood = state.open;
-    t->heard = t->sent_at > 0 && !t->url->tls && state.received > t->unasked;
+    t->heard = t->sent_at > 0 && !encrypted(t) && state.received > t->unasked;
 }
 
 static void forget_socket(hf_poller *p, hf_transfer *t, int fd, const hf_sock *s) {

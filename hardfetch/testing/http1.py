@@ -154,7 +154,7 @@ class PageProtocol(Peer):
 
     def script_done(self) -> None:
         """After a page's script the connection serves on, unless it was to end."""
-        if self._closing or self.transport.is_closing() or self._eof:
+        if self._closing or self.transport.is_closing() or self.at_end:
             self.transport.close()
         else:
             self._pump()

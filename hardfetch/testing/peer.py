@@ -67,7 +67,7 @@ class Peer(asyncio.Protocol):
         self.transport: asyncio.Transport
         self._counted = False
         self._gone = False
-        self._eof = False
+        self.at_end = False
         self._wake: asyncio.Future[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -122,9 +122,12 @@ class Peer(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Leaves our half open: what the script still sends may be wanted."""
-        self._eof = True
+        self.at_end = True
         self._wake_up()
         relay = self.relay
+        if relay is not None and relay.at_end:  # both sides have ended now
+            relay.transport.close()
+            return False
         if relay is not None and relay.tls is None:
             relay.transport.write_eof()
         # TLS as asyncio has it knows no half-closed connection.
@@ -198,7 +201,7 @@ class Peer(asyncio.Protocol):
 
     async def more(self) -> None:
         """Waits for more bytes in `buffer`; raises `PeerGoneError` at the end."""
-        if self._gone or self._eof:
+        if self._gone or self.at_end:
             raise PeerGoneError
         self._wake = asyncio.get_running_loop().create_future()
         before = len(self.buffer)
@@ -244,7 +247,7 @@ class Peer(asyncio.Protocol):
 
     async def hold(self) -> None:
         """Says nothing until the client goes away or the linger time is over."""
-        while not (self._gone or self._eof):
+        while not (self._gone or self.at_end):
             self.buffer.clear()
             self._wake = asyncio.get_running_loop().create_future()
             await self._wake

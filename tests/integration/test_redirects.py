@@ -206,7 +206,12 @@ def test_their_number_has_a_limit_and_they_can_be_off(site: FaultSite) -> None:
     def one(url: str, **options: Any) -> truth.Record:
         return truth.fetch(site, [{"url": site.url(url)}], **options)[0]
 
-    many = {"origin": "site", "phase": "headers", "status": 302, "body": b"elsewhere\n"}
+    many: dict[str, Any] = {
+        "origin": "site",
+        "phase": "headers",
+        "status": 302,
+        "body": b"elsewhere\n",
+    }
     truth.expect(one("/redirect/11"), "too_many_redirects", **many)
     truth.expect(one("/redirect/10"), status=200, body=PAGE)
     truth.expect(one("/redirect/3", max_redirects=2), "too_many_redirects", **many)
