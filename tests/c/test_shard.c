@@ -1,0 +1,449 @@
+/* A shard without a loop: the test plays the loop, policy and the reader, in virtual
+ * time. Each request must come out once, whatever happens to it in which order. */
+#include <stddef.h>
+
+#include "fence.h"
+#include "packed.h"
+#include "shard.h"
+#include "strict_json.h"
+
+enum { MOST = 20000 };
+
+static hf_config cfg;
+static hf_settings settings;
+static hf_shared shared;
+static hf_shard s;
+static int64_t now;
+static uint64_t next_seq;
+static uint8_t counts[MOST];
+static uint64_t records;
+static uint64_t cancelled_records;
+static int bad_lines;
+
+static void configure(void) {
+    hf_config_default(&cfg);
+    cfg.ring_bytes = 65536;
+    cfg.report_unanswered = 1;
+    cfg.max_per_host = 3;
+    cfg.max_concurrency = 20;
+}
+
+static void open_shard(void) {
+    char text[128];
+    hf_errbuf err = {text, sizeof text};
+    make_settings(&settings, &cfg);
+    memset(&shared, 0, sizeof shared);
+    shared.settings = &settings;
+    shared.shards = &s;
+    shared.n_shards = 1;
+    REQUIRE(hf_wake_init(&shared.output, err) == 0);
+    REQUIRE(hf_wake_init(&shared.policy, err) == 0);
+    REQUIRE(hf_wake_init(&shared.room, err) == 0);
+    hf_exits_init(&shared.exits);
+    REQUIRE(hf_shard_init(&s, &shared, 0, err) == 0);
+    now = 1000000;
+    next_seq = records = cancelled_records = 0;
+    bad_lines = 0;
+    memset(counts, 0, sizeof counts);
+}
+
+static void close_shard(void) {
+    hf_shard_free(&s);
+    hf_exits_free(&shared.exits);
+    hf_wake_free(&shared.output);
+    hf_wake_free(&shared.policy);
+    hf_wake_free(&shared.room);
+    hf_settings_free(&settings);
+}
+
+static hf_request *submit(int host, int64_t deadline) {
+    char line[64];
+    int n = snprintf(line, sizeof line, "http://h%d/", host);
+    hf_request *r = hf_request_line(&settings, (const uint8_t *)line, (size_t)n);
+    REQUIRE(r && next_seq < MOST);
+    r->seq = next_seq++;
+    r->accepted = now;
+    r->limits.job = deadline;
+    hf_requests list = {NULL, NULL, 0};
+    hf_requests_append(&list, r);
+    hf_add(&shared.outstanding, 1, HF_SEQ_CST);
+    hf_add(&shared.charged, r->charge, HF_SEQ_CST);
+    hf_shard_post(&s, &list);
+    return r;
+}
+
+static void end_attempt(hf_request *r, int type) {
+    if (type == HF_T_NONE) {
+        static const char head[] = "HTTP/1.1 200 OK\r\n";
+        hf_response_header(r->response, (const uint8_t *)head, sizeof head - 1);
+        hf_outcome_ok(&r->outcome);
+    } else {
+        hf_outcome_set(&r->outcome, type, HF_P_BODY, HF_O_SITE, NULL);
+    }
+    hf_shard_finish(&s, r, now);
+}
+
+/* Takes whole lines out of the ring and notes whose they are. */
+static void read_ring(void) {
+    static uint8_t text[1 << 17];
+    struct iovec seg[2];
+    int k;
+    while ((k = hf_ring_peek(&s.ring, seg)) > 0) {
+        size_t n = 0;
+        for (int i = 0; i < k; i++) {
+            memcpy(text + n, seg[i].iov_base, seg[i].iov_len);
+            n += seg[i].iov_len;
+        }
+        hf_ring_advance(&s.ring, n);
+        for (uint8_t *p = text, *nl; (nl = memchr(p, '\n', n - (size_t)(p - text)));
+             p = nl + 1) {
+            size_t len;
+            size_t line = (size_t)(nl - p);
+            const uint8_t *v =
+                json_object(p, line) ? json_find(p, line, "seq", &len) : NULL;
+            uint64_t seq = v ? strtoull((const char *)v, NULL, 10) : MOST;
+            bad_lines += seq >= MOST || counts[seq]++ != 0;
+            cancelled_records +=
+                (uint64_t)json_has(p, line, "error.type", "\"cancelled\"");
+            records++;
+        }
+    }
+}
+
+static int read_all(void) {
+    for (int i = 0; i < 1000; i++) {
+        hf_shard_unpark(&s, now);
+        read_ring();
+        if (s.parked.first == NULL && hf_ring_used(&s.ring) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int all_answered(void) {
+    uint64_t missing = 0;
+    for (uint64_t i = 0; i < next_seq; i++) {
+        missing += counts[i] != 1;
+    }
+    if (missing > 0 || bad_lines > 0 || records != next_seq || !hf_shard_idle(&s)) {
+        fprintf(stderr, "    missing %llu, bad %d, records %llu of %llu\n",
+                (unsigned long long)missing, bad_lines, (unsigned long long)records,
+                (unsigned long long)next_seq);
+        return 0;
+    }
+    hf_shard_publish(&s);
+    return hf_load(&shared.outstanding, HF_SEQ_CST) == 0 &&
+           hf_load(&shared.charged, HF_SEQ_CST) == 0 &&
+           hf_load(&shared.in_flight, HF_SEQ_CST) == 0 &&
+           hf_stat_read(&s.counts.policy) == 0;
+}
+
+/* What a loop does with dues. */
+static void run_due(void) {
+    hf_due *d;
+    while ((d = hf_heap_pop(&s.heap, now)) != NULL) {
+        if (d->kind == HF_KIND_HOST) {
+            hf_schedule_due(&s.schedule,
+                            (hf_host *)(void *)((char *)d - offsetof(hf_host, due)));
+            continue;
+        }
+        hf_request *r = (hf_request *)(void *)((char *)d - offsetof(hf_request, due));
+        if (r->state == HF_R_RUNNING) {
+            end_attempt(r, HF_T_TIMEOUT);
+        } else {
+            hf_shard_due(&s, r, now);
+        }
+    }
+}
+
+static hf_request *start_one(void) {
+    hf_request *r = hf_shard_next(&s, now);
+    if (r != NULL) {
+        CHECK(r->state == HF_R_RUNNING && r->response != NULL);
+        hf_heap_set(&s.heap, &r->due, now + 10000000);
+    }
+    return r;
+}
+
+static void a_request_goes_in_and_its_record_out(void) {
+    configure();
+    open_shard();
+    submit(0, 0);
+    hf_shard_take_inbox(&s, now);
+    CHECK(hf_shard_may_start(&s, now));
+    hf_request *r = start_one();
+    REQUIRE(r);
+    CHECK_EQ(hf_load(&shared.in_flight, HF_SEQ_CST), 1);
+    CHECK(start_one() == NULL && !hf_shard_may_start(&s, now));
+    now += 5000;
+    end_attempt(r, HF_T_NONE);
+    CHECK(read_all() && all_answered());
+    close_shard();
+}
+
+static void a_full_ring_parks_in_order_and_stops_admission(void) {
+    configure();
+    cfg.max_per_host = 0;
+    cfg.max_concurrency = 2000;
+    open_shard();
+    for (int i = 0; i < 400; i++) {
+        submit(0, 0);
+    }
+    hf_shard_take_inbox(&s, now);
+    static hf_request *running[400];
+    for (int i = 0; i < 300; i++) {
+        running[i] = start_one();
+        REQUIRE(running[i]);
+    }
+    for (int i = 0; i < 300; i++) {
+        end_attempt(running[i], HF_T_TIMEOUT);
+    }
+    CHECK(s.parked.n > 0 && hf_stat_read(&s.counts.ring_full) == s.parked.n);
+    CHECK(start_one() == NULL && !hf_shard_may_start(&s, now));
+    uint64_t first = s.parked.first->seq;
+    hf_shard_unpark(&s, now);
+    CHECK_EQ(s.parked.first->seq, first);
+    CHECK(read_all());
+    CHECK(hf_shard_may_start(&s, now));
+    hf_request *r;
+    while ((r = start_one()) != NULL) {
+        end_attempt(r, HF_T_NONE);
+        CHECK(read_all());
+    }
+    CHECK(all_answered());
+    close_shard();
+}
+
+static hf_verdict verdict_for(uint64_t seq, int retry, int64_t delay) {
+    hf_verdict v = {.seq = seq, .retry = retry, .delay = delay, .exit = -1};
+    if (!retry) {
+        memcpy(v.denied, "budget", 7);
+    }
+    return v;
+}
+
+static void policy_sees_what_it_asked_for_and_decides(void) {
+    configure();
+    cfg.retry_types = (uint64_t)1 << HF_T_TIMEOUT;
+    open_shard();
+    hf_event ev[4];
+    hf_request *r = submit(0, 0);
+    hf_shard_take_inbox(&s, now);
+    REQUIRE(start_one() == r);
+    end_attempt(r, HF_T_TIMEOUT);
+    REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1);
+    CHECK(ev[0].seq == 0 && ev[0].type == HF_T_TIMEOUT && ev[0].attempt == 1);
+    CHECK(ev[0].left == -1 && (ev[0].flags & HF_EV_IDEMPOTENT) != 0);
+    CHECK_TEXT(ev[0].host, "h0:80");
+    hf_verdict v = verdict_for(0, 1, 50000);
+    hf_shard_post_verdicts(&s, &v, 1);
+    hf_shard_take_inbox(&s, now);
+    CHECK_EQ(hf_heap_next(&s.heap), now + 50000);
+    hf_shard_post_verdicts(&s, &v, 1); /* it waits for none any more */
+    hf_shard_take_inbox(&s, now);
+    now += 50000;
+    run_due();
+    REQUIRE(start_one() == r);
+    end_attempt(r, HF_T_TIMEOUT);
+    REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1 && ev[0].attempt == 2);
+    v = verdict_for(0, 0, 0);
+    hf_shard_post_verdicts(&s, &v, 1);
+    hf_shard_take_inbox(&s, now);
+    CHECK(read_all() && all_answered());
+    close_shard();
+}
+
+/* More outcomes than the event ring holds, and verdicts for all, asked about or not. */
+static void verdicts_that_come_too_soon_harm_nothing(void) {
+    configure();
+    cfg.retry_types = ~(uint64_t)0;
+    cfg.max_per_host = 0;
+    cfg.max_concurrency = 5000;
+    open_shard();
+    for (int i = 0; i < 3000; i++) {
+        submit(i % 7, 0);
+    }
+    hf_shard_take_inbox(&s, now);
+    static hf_request *running[3000];
+    int n = 0;
+    while (n < 3000 && (running[n] = start_one()) != NULL) {
+        n++;
+    }
+    CHECK_EQ(n, 3000);
+    for (int i = 0; i < n; i++) {
+        end_attempt(running[i], HF_T_TIMEOUT);
+    }
+    CHECK(s.unjudged.n > 0 && start_one() == NULL);
+    for (uint64_t i = 0; i < 3000; i++) {
+        hf_verdict v = verdict_for(i, i % 2 == 0, (int64_t)i);
+        hf_shard_post_verdicts(&s, &v, 1);
+    }
+    hf_shard_take_inbox(&s, now);
+    CHECK_EQ(s.unjudged.n, 0);
+    now += 10000;
+    run_due();
+    CHECK(read_all());
+    hf_request *r;
+    while ((r = start_one()) != NULL) {
+        r->cancelled = true; /* final at once */
+        end_attempt(r, HF_T_TIMEOUT);
+        CHECK(read_all());
+    }
+    CHECK(all_answered());
+    close_shard();
+}
+
+/* --- everything at once ------------------------------------------------------------
+ */
+
+static uint64_t state;
+
+static uint32_t dice(uint32_t n) {
+    return fence_random(&state) % n;
+}
+
+static void abort_all(void) {
+    hf_request *r;
+    while ((r = s.running.first) != NULL) {
+        hf_outcome_set(&r->outcome, r->cancelled ? HF_T_CANCELLED : HF_T_SHUTDOWN,
+                       HF_P_BODY, HF_O_LOCAL, NULL);
+        hf_shard_finish(&s, r, now);
+    }
+}
+
+static void abort_cancelled(void) {
+    hf_request *next;
+    for (hf_request *r = s.running.first; r != NULL; r = next) {
+        next = r->next;
+        if (r->cancelled) {
+            hf_outcome_set(&r->outcome, HF_T_CANCELLED, HF_P_BODY, HF_O_LOCAL, NULL);
+            hf_shard_finish(&s, r, now);
+        }
+    }
+}
+
+static void random_step(void) {
+    static const int types[] = {HF_T_NONE, HF_T_NONE, HF_T_TIMEOUT,
+                                HF_T_CONNECT_REFUSED};
+    hf_event ev[8];
+    switch (dice(10)) {
+    case 0:
+    case 1:
+        submit((int)dice(9), dice(4) == 0 ? 1 + dice(3000000) : 0);
+        break;
+    case 2:
+    case 3:
+        start_one();
+        break;
+    case 4:
+    case 5:
+        if (s.running.first != NULL) {
+            end_attempt(dice(2) ? s.running.first : s.running.last, types[dice(4)]);
+        }
+        break;
+    case 6:
+        for (int i = 0, n = hf_slots_pop(&s.events, ev, 8); i < n; i++) {
+            hf_verdict v = verdict_for(ev[i].seq, dice(3) != 0, dice(500000));
+            hf_shard_post_verdicts(&s, &v, 1);
+        }
+        break;
+    case 7:
+        if (dice(8) == 0) {
+            hf_shard_post_cancel(&s, dice((uint32_t)next_seq + 3));
+        } else if (dice(8) == 0) {
+            hf_verdict v = verdict_for(dice((uint32_t)next_seq + 3), dice(2) != 0, 5);
+            hf_shard_post_verdicts(&s, &v, 1);
+        }
+        break;
+    case 8:
+        now += dice(400000);
+        run_due();
+        break;
+    default:
+        if (dice(20) == 0) {
+            read_ring();
+        }
+        hf_shard_unpark(&s, now);
+    }
+    if (dice(3) == 0 && hf_shard_take_inbox(&s, now)) {
+        abort_cancelled();
+    }
+}
+
+static void whatever_happens_each_is_answered_once(void) {
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        configure();
+        cfg.retry_types = (uint64_t)1 << HF_T_TIMEOUT | (uint64_t)1 << HF_T_NONE;
+        open_shard();
+        state = seed * 7919;
+        for (int i = 0; i < 20000; i++) {
+            random_step();
+        }
+        hf_shard_post_stop(&s, now);
+        if (hf_shard_take_inbox(&s, now)) {
+            abort_cancelled();
+        }
+        abort_all();
+        CHECK(read_all());
+        if (!CHECK(all_answered())) {
+            fprintf(stderr, "    seed %llu\n", (unsigned long long)seed);
+        }
+        CHECK(cancelled_records > 0);
+        close_shard();
+    }
+}
+
+static void without_reports_a_stop_leaves_them_unanswered(void) {
+    configure();
+    cfg.report_unanswered = 0;
+    open_shard();
+    for (int i = 0; i < 50; i++) {
+        submit(i % 3, 0);
+    }
+    hf_shard_take_inbox(&s, now);
+    hf_request *r = start_one();
+    REQUIRE(r && start_one());
+    end_attempt(r, HF_T_NONE);
+    hf_shard_post_stop(&s, now);
+    hf_shard_take_inbox(&s, now);
+    while (s.running.first != NULL) {
+        hf_shard_abort(&s, s.running.first, now);
+    }
+    submit(0, 0); /* too late */
+    hf_shard_take_inbox(&s, now);
+    CHECK(read_all());
+    CHECK_EQ(records, 1);
+    CHECK_EQ(hf_stat_read(&s.counts.dropped), 50);
+    CHECK(hf_shard_idle(&s));
+    hf_shard_publish(&s);
+    CHECK_EQ(hf_load(&shared.outstanding, HF_SEQ_CST), 0);
+    close_shard();
+}
+
+static void what_is_held_is_freed_with_the_shard(void) {
+    configure();
+    cfg.retry_types = ~(uint64_t)0;
+    open_shard();
+    for (int i = 0; i < 40; i++) {
+        submit(i % 5, 100);
+    }
+    hf_shard_take_inbox(&s, now);
+    hf_request *r = start_one();
+    REQUIRE(r && start_one());
+    end_attempt(r, HF_T_TIMEOUT);
+    submit(0, 0); /* still in the inbox */
+    CHECK_EQ(s.held.n, 40);
+    close_shard(); /* LeakSanitizer says the rest */
+}
+
+int main(void) {
+    RUN(a_request_goes_in_and_its_record_out);
+    RUN(a_full_ring_parks_in_order_and_stops_admission);
+    RUN(policy_sees_what_it_asked_for_and_decides);
+    RUN(verdicts_that_come_too_soon_harm_nothing);
+    RUN(whatever_happens_each_is_answered_once);
+    RUN(without_reports_a_stop_leaves_them_unanswered);
+    RUN(what_is_held_is_freed_with_the_shard);
+    return check_result();
+}
