@@ -9,6 +9,8 @@ from hardfetch import DeadlineExceeded, deadline, fetch
 
 LIMIT = 0.6  # seconds: the deadline around a task
 
+REFUSED = ("connect_refused", "host_unavailable")  # the latter once the breaker is open
+
 
 def run_task(url: str) -> tuple[str, float]:
     """Tell how a fetch that may hang ended under a deadline, and after how long."""
@@ -16,7 +18,7 @@ def run_task(url: str) -> tuple[str, float]:
     try:
         with deadline(LIMIT):
             error = fetch(url, timeout=30).error
-            outcome = "refused" if error and error.type == "connect_refused" else "?"
+            outcome = "refused" if error and error.type in REFUSED else "?"
     except DeadlineExceeded:
         outcome = "late"
     return outcome, time.monotonic() - start
