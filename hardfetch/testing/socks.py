@@ -28,6 +28,8 @@ REPLIES = {
     6: "TTL expired",
     7: "command not supported",
     8: "address type not supported",
+    9: "a code that has no meaning",
+    255: "another",
 }
 SITE_REPLIES = (3, 4, 5, 6)
 
@@ -243,6 +245,9 @@ def _faulty() -> list[Spec]:
          lost, "proxy", plain, proxy, False),
         ("reset-request", "resets instead of a reply", stop_at("request", b"", "reset"),
          lost, "proxy", plain, proxy, False),
+        ("200-html", "a good tunnel that holds a login page",
+         stop_at("tunnel", b"<html>login</html>", "close"), ("tls_error",), "proxy",
+         tls, proxy, False),
         ("tunnel-close", "a good tunnel that closes at once",
          stop_at("tunnel", b"", "close"), ("empty_reply", "connection_reset"),
          "site", plain, proxy, False),
