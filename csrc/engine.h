@@ -34,4 +34,13 @@ struct hf_engine {
     hf_engine *left;                  /* next of those that could not be freed */
 };
 
+/* True in a child of the process that made it, where nothing of it may be touched. */
+bool hf_engine_forked(const hf_engine *e);
+
+/* Returns 0, HF_EFORK or HF_ECLOSED with err set: whether anything may be posted. */
+int hf_engine_usable(const hf_engine *e, hf_errbuf err);
+
+/* True once for each hf_engine_interrupt. */
+bool hf_engine_take_interrupt(hf_atomic_u32 *flag);
+
 #endif

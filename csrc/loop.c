@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attempt.h"
 #include "clock.h"
 
 /* How often the clock is read: events, or us of work. */
@@ -14,8 +15,6 @@
 /* Starts in one go, beside those that take the place of what ended: a start costs more
  * than an event, and what is in flight must not wait for a thousand of them. */
 #define START_SLICE 16
-/* us between two times that idle connections are closed for want of descriptors. */
-#define SHED_AGAIN 100000
 
 /* --- making and ending -------------------------------------------------------------
  */
@@ -94,36 +93,18 @@ void hf_loop_touch(hf_loop *l, hf_lane *lane) {
     }
 }
 
-/* --- calls into libcurl, each between two heart beats ------------------------------
- */
-
 /* Limits run from l->now: one that is old would cut what starts now short. */
-static bool come_back(hf_loop *l) {
+bool hf_loop_come_back(hf_loop *l) {
     l->lost = !hf_heart_leave(&l->heart);
     l->now = hf_now();
     return !l->lost;
-}
-
-static bool call_add(hf_loop *l, hf_transfer *t) {
-    hf_heart_enter(&l->heart, "curl_multi_add_handle", l->now);
-    int rc = l->curl->curl_multi_add_handle(t->lane->multi, t->easy);
-    t->in_multi = rc == 0;
-    t->added_at = t->lane->actions;
-    return come_back(l);
-}
-
-static bool call_remove(hf_loop *l, hf_transfer *t) {
-    hf_heart_enter(&l->heart, "curl_multi_remove_handle", l->now);
-    l->curl->curl_multi_remove_handle(t->lane->multi, t->easy);
-    t->in_multi = false;
-    return come_back(l);
 }
 
 static bool call_action(hf_loop *l, hf_lane *lane, int fd, int mask) {
     int running = 0;
     hf_heart_enter(&l->heart, "curl_multi_socket_action", l->now);
     l->curl->curl_multi_socket_action(lane->multi, fd, mask, &running);
-    if (!come_back(l)) {
+    if (!hf_loop_come_back(l)) {
         return false;
     }
     lane->actions++;
@@ -132,108 +113,8 @@ static bool call_action(hf_loop *l, hf_lane *lane, int fd, int mask) {
     return true;
 }
 
-/* --- starting and ending attempts --------------------------------------------------
+/* --- what libcurl has done, and what may start -------------------------------------
  */
-
-static void set_due(hf_loop *l, hf_transfer *t) {
-    int due;
-    int64_t at = hf_transfer_next_due(t, &due);
-    hf_heap_set(&l->shard->heap, &t->req->due, at);
-}
-
-/* Ends the attempt. Where descriptors or ports are short, idle connections give theirs
- * back. libcurl opens more than sockets (name servers, certificates) and does not tell
- * what it lacked, so a failure without a cause is looked into. */
-static void finish(hf_loop *l, hf_request *r) {
-    hf_outcome *o = &r->outcome;
-    bool vague = o->type == HF_T_DNS_ERROR || o->type == HF_T_INTERNAL ||
-                 o->type == HF_T_OUT_OF_MEMORY;
-    if (vague && o->phase < HF_P_SEND && hf_shortage_of_descriptors()) {
-        hf_outcome_set(o, HF_T_TOO_MANY_OPEN_FILES, o->phase, HF_O_LOCAL, NULL);
-    }
-    bool shed =
-        hf_shortage_is(o->type) && l->now - l->shard->shortage.moved > SHED_AGAIN;
-    if (!shed || hf_identity_shed(l)) {
-        hf_shard_finish(l->shard, r, l->now);
-    }
-}
-
-static void enter_lane(hf_transfer *t) {
-    t->lane = hf_lane_choose(t->identity, t->req->host, t->url->tls);
-    t->lane->busy++;
-    t->identity->busy++;
-}
-
-static void leave_lane(hf_transfer *t) {
-    t->lane->busy--;
-    t->identity->busy--;
-    t->identity->loop->freed++;
-    if (t->idles) {
-        hf_lane_warm(t->lane, t->req->host);
-    }
-}
-
-/* The transfer is out of the multi and its request has its outcome. */
-static void settle(hf_loop *l, hf_transfer *t) {
-    hf_request *r = t->req;
-    leave_lane(t);
-    hf_transfer_rest(t);
-    finish(l, r);
-}
-
-static void fail_start(hf_loop *l, hf_request *r, int rc, const char *why) {
-    if (rc == HF_EINVAL) {
-        hf_outcome_set(&r->outcome, HF_T_INVALID_REQUEST, HF_P_QUEUE, HF_O_LOCAL, "%s",
-                       why);
-    } else {
-        int type = rc == HF_ENOMEM ? HF_T_OUT_OF_MEMORY : HF_T_INTERNAL;
-        hf_outcome_set(&r->outcome, type, HF_P_QUEUE, HF_O_LOCAL, NULL);
-    }
-    finish(l, r);
-}
-
-static int get_transfer(hf_loop *l, hf_request *r, hf_transfer **t, hf_errbuf err) {
-    hf_identity *id;
-    int rc = hf_identity_get(l, r, &id, err);
-    if (rc != 0) {
-        return rc;
-    }
-    *t = id->idle;
-    if (*t != NULL) {
-        id->idle = (*t)->next;
-        return 0;
-    }
-    return hf_transfer_new(id, t, err);
-}
-
-static void start(hf_loop *l, hf_request *r) {
-    char why[160] = "";
-    hf_errbuf err = {why, sizeof why};
-    hf_transfer *t = NULL;
-    int rc = get_transfer(l, r, &t, err);
-    if (l->lost) {
-        return;
-    }
-    if (rc != 0) {
-        fail_start(l, r, rc, why);
-        return;
-    }
-    rc = hf_transfer_start(t, r, l->now);
-    if (rc != 0) {
-        hf_transfer_rest(t);
-        fail_start(l, r, rc, "method is longer than 63 bytes");
-        return;
-    }
-    enter_lane(t);
-    set_due(l, t);
-    if (!call_add(l, t)) {
-        return;
-    }
-    if (!t->in_multi) {
-        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
-        settle(l, t);
-    }
-}
 
 static void publish_earliest(hf_loop *l) {
     int64_t at = hf_heap_next(&l->shard->hards);
@@ -251,32 +132,7 @@ static void admit(hf_loop *l) {
             return;
         }
         publish_earliest(l); /* start may be where libcurl gets stuck */
-        start(l, r);
-    }
-}
-
-static void hop(hf_loop *l, hf_transfer *t) {
-    if (hf_transfer_hop(t, l->now) != 0) {
-        hf_transfer_abort(t, HF_T_OUT_OF_MEMORY, l->now);
-        settle(l, t);
-        return;
-    }
-    set_due(l, t);
-    if (call_add(l, t) && !t->in_multi) {
-        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
-        settle(l, t);
-    }
-}
-
-static void end(hf_loop *l, hf_transfer *t, int code) {
-    if (!call_remove(l, t)) {
-        return;
-    }
-    t->idles = code == CURLE_OK && t->stop == HF_STOP_NONE;
-    if (hf_transfer_end(t, code, l->now)) {
-        hop(l, t);
-    } else {
-        settle(l, t);
+        hf_attempt_start(l, r);
     }
 }
 
@@ -294,7 +150,7 @@ static void drain_multi(hf_loop *l, hf_lane *lane) {
         hf_transfer *t = (hf_transfer *)(void *)p;
         /* Else it has ended already, and what it does now has not begun. */
         if (t != NULL && t->in_multi && t->added_at != lane->actions) {
-            end(l, t, code);
+            hf_attempt_done(l, t, code);
         }
     }
 }
@@ -322,13 +178,6 @@ static void drain_touched(hf_loop *l) {
 /* --- time --------------------------------------------------------------------------
  */
 
-static void expire(hf_loop *l, hf_transfer *t, int due, int64_t at) {
-    hf_transfer_expire(t, due, at, l->now);
-    if (call_remove(l, t)) {
-        settle(l, t);
-    }
-}
-
 static void request_due(hf_loop *l, hf_request *r) {
     if (r->state != HF_R_RUNNING) {
         hf_shard_due(l->shard, r, l->now);
@@ -337,7 +186,7 @@ static void request_due(hf_loop *l, hf_request *r) {
     int due;
     int64_t at = hf_transfer_next_due(r->transfer, &due);
     if (at <= l->now) {
-        expire(l, r->transfer, due, at);
+        hf_attempt_expire(l, r->transfer, due, at);
     } else {
         hf_heap_set(&l->shard->heap, &r->due, at);
     }
@@ -444,19 +293,7 @@ static void abort_running(hf_loop *l) {
         if (!all && !r->cancelled) {
             continue;
         }
-        hf_transfer *t = r->transfer;
-        hf_transfer_abort(t, r->cancelled ? HF_T_CANCELLED : HF_T_SHUTDOWN, l->now);
-        if (!call_remove(l, t)) {
-            return;
-        }
-        bool cancelled = r->cancelled;
-        if (cancelled || l->settings->c.report_unanswered) {
-            settle(l, t);
-        } else {
-            leave_lane(t);
-            hf_transfer_rest(t);
-            hf_shard_abort(s, r, l->now);
-        }
+        hf_attempt_abort(l, r);
     }
 }
 

@@ -57,6 +57,10 @@ void hf_loop_free(hf_loop *l);
 /* Marks a multi for draining. */
 void hf_loop_touch(hf_loop *l, hf_lane *lane);
 
+/* Back from a call into libcurl that hf_heart_enter announced: reads the clock. Returns
+ * false when the shard was taken away meanwhile: l->lost. */
+bool hf_loop_come_back(hf_loop *l);
+
 /* A decoder for a body; NULL without memory. Goes back with hf_loop_give_decoder. */
 hf_decoder *hf_loop_take_decoder(hf_loop *l);
 void hf_loop_give_decoder(hf_loop *l, hf_decoder *d);
