@@ -6,6 +6,20 @@
 /* us between two looks for an exit while none is free. */
 #define EXIT_LOOK 50000
 
+/* Room for every due that may come, so that no limit is ever lost for want of memory.
+ */
+static int reserve_dues(hf_shard *s) {
+    int32_t n = (int32_t)s->held.n;
+    int rc = hf_heap_reserve(&s->hards, n);
+    return rc != 0 ? rc
+                   : hf_heap_reserve(&s->heap, n + (int32_t)s->schedule.n_hosts + 1);
+}
+
+static void refuse(hf_shard *s, hf_request *r, int64_t now) {
+    hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
+    hf_shard_report(s, r, now);
+}
+
 void hf_shard_file(hf_shard *s, hf_request *r, int64_t now) {
     hf_held_add(&s->held, r);
     if (hf_request_invalid(r)) {
@@ -16,13 +30,16 @@ void hf_shard_file(hf_shard *s, hf_request *r, int64_t now) {
         hf_shard_drop(s, r, now);
         return;
     }
+    if (reserve_dues(s) != 0) {
+        refuse(s, r, now);
+        return;
+    }
     if (r->limits.job > 0) {
         r->job_due = r->accepted + r->limits.job;
         hf_heap_set(&s->heap, &r->due, r->job_due);
     }
     if (hf_schedule_push(&s->schedule, r, false, now) != 0) {
-        hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
-        hf_shard_report(s, r, now);
+        refuse(s, r, now);
     }
 }
 

@@ -182,6 +182,19 @@ static void a_request_goes_in_and_its_record_out(void) {
     close_shard();
 }
 
+/* Limits must not get lost for want of memory: their room is made before a start. */
+static void room_for_all_limits_is_made_at_the_start(void) {
+    configure();
+    open_shard();
+    for (int i = 0; i < 500; i++) {
+        submit(i, 0);
+    }
+    hf_shard_take_inbox(&s, now);
+    CHECK(s.heap.cap >= 500 + (int32_t)s.schedule.n_hosts);
+    CHECK(s.hards.cap >= 500);
+    close_shard();
+}
+
 static void a_full_ring_parks_in_order_and_stops_admission(void) {
     configure();
     cfg.max_per_host = 0;
@@ -439,6 +452,7 @@ static void what_is_held_is_freed_with_the_shard(void) {
 
 int main(void) {
     RUN(a_request_goes_in_and_its_record_out);
+    RUN(room_for_all_limits_is_made_at_the_start);
     RUN(a_full_ring_parks_in_order_and_stops_admission);
     RUN(policy_sees_what_it_asked_for_and_decides);
     RUN(verdicts_that_come_too_soon_harm_nothing);
