@@ -53,14 +53,15 @@ int hf_curl_load(hf_curl *c, const char *path, hf_errbuf err) {
     HF_CURL_OPTIONAL(HF_CURL_WANT)
 #undef HF_CURL_WANT
     c->impersonates = c->curl_easy_impersonate != NULL;
-    c->decodes =
-        c->inflateInit2_ != NULL && c->inflate != NULL && c->inflateReset2 != NULL &&
-        c->inflateEnd != NULL && c->BrotliDecoderCreateInstance != NULL &&
-        c->BrotliDecoderDecompressStream != NULL &&
-        c->BrotliDecoderIsFinished != NULL && c->BrotliDecoderDestroyInstance != NULL &&
-        c->ZSTD_createDCtx != NULL && c->ZSTD_freeDCtx != NULL &&
-        c->ZSTD_decompressStream != NULL && c->ZSTD_isError != NULL &&
-        c->ZSTD_DCtx_reset != NULL && c->ZSTD_DCtx_setParameter != NULL;
+    c->decodes = c->inflateInit2_ != NULL && c->inflate != NULL &&
+                 c->inflateReset2 != NULL && c->inflateEnd != NULL;
+    c->brotli = c->BrotliDecoderCreateInstance != NULL &&
+                c->BrotliDecoderDecompressStream != NULL &&
+                c->BrotliDecoderIsFinished != NULL &&
+                c->BrotliDecoderDestroyInstance != NULL;
+    c->zstd = c->ZSTD_createDCtx != NULL && c->ZSTD_freeDCtx != NULL &&
+              c->ZSTD_decompressStream != NULL && c->ZSTD_isError != NULL &&
+              c->ZSTD_DCtx_reset != NULL && c->ZSTD_DCtx_setParameter != NULL;
     c->version = c->curl_version_info(0)->version_num;
     if (c->version < OLDEST) {
         return hf_fail(err, HF_ELIB,

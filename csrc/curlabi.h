@@ -397,7 +397,9 @@ typedef struct hf_curl {
     void *handle;      /* dlopen's; never closed, since libcurl keeps threads' state */
     unsigned version;  /* 0xMMmmpp */
     bool impersonates; /* curl_easy_impersonate is there */
-    bool decodes;      /* all of zlib, brotli and zstd are there */
+    bool decodes;      /* zlib's functions are there, so that we decode */
+    bool brotli;       /* brotli's too */
+    bool zstd;         /* and zstd's */
     char path[4096];   /* file that was loaded */
     char missing[512]; /* absent optional functions, separated by blanks */
 } hf_curl;

@@ -60,7 +60,7 @@ const hf_decode_state *hf_decoder_state(const hf_decoder *d) {
 
 enum { NOTHING = -1, UNKNOWN = -2 };
 
-static int kind_of(const uint8_t *token, size_t n) {
+static int kind_of(const hf_curl *c, const uint8_t *token, size_t n) {
     static const struct {
         const char *name;
         int kind;
@@ -75,7 +75,10 @@ static int kind_of(const uint8_t *token, size_t n) {
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         if (strlen(known[i].name) == n &&
             (n == 0 || strncasecmp(known[i].name, (const char *)token, n) == 0)) {
-            return known[i].kind;
+            int kind = known[i].kind;
+            bool lacking = (kind == HF_CODEC_BROTLI && !c->brotli) ||
+                           (kind == HF_CODEC_ZSTD && !c->zstd);
+            return lacking ? UNKNOWN : kind;
         }
     }
     return UNKNOWN;
@@ -83,7 +86,7 @@ static int kind_of(const uint8_t *token, size_t n) {
 
 /* Fills kinds in the order of application; returns the count, which may pass the cap,
  * or UNKNOWN. */
-static int read_chain(const uint8_t *p, size_t n,
+static int read_chain(const hf_curl *c, const uint8_t *p, size_t n,
                       hf_codec_kind kinds[HF_DECODE_CHAIN]) {
     int count = 0;
     bool unknown = false;
@@ -99,7 +102,7 @@ static int read_chain(const uint8_t *p, size_t n,
         while (end > start && (p[end - 1] == ' ' || p[end - 1] == '\t')) {
             end--;
         }
-        int kind = kind_of(p + start, end - start);
+        int kind = kind_of(c, p + start, end - start);
         unknown = unknown || kind == UNKNOWN;
         if (kind >= 0) {
             if (count < HF_DECODE_CHAIN) {
@@ -119,7 +122,7 @@ int hf_decoder_start(hf_decoder *d, const uint8_t *content_encoding, size_t n) {
     d->holding = true;
     d->text = true;
     hf_buf_reset(&d->held, KEEP);
-    int count = read_chain(content_encoding, n, kinds);
+    int count = read_chain(d->curl, content_encoding, n, kinds);
     if (count == UNKNOWN) {
         d->state.unknown = true;
         return 0;

@@ -120,7 +120,7 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .chunked = t->resp->chunked,
                      .http2 = by_http2(t, code, os_errno),
                      .fresh = t->opened,
-                     .peer_ended = t->peer_ended,
+                     .stood = t->stood,
                      .body_started = t->resp->head_done,
                      .reused = t->resp->reused};
     if (code == CURLE_PROXY) {

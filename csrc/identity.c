@@ -393,14 +393,24 @@ static void dress_network(const hf_identity *id, CURL *easy) {
     }
 }
 
+/* What we decode is what we ask for; "" asks for what libcurl decodes. */
+static const char *accepted(const hf_curl *c) {
+    if (!c->decodes) {
+        return "";
+    }
+    if (c->zstd) {
+        return c->brotli ? "gzip, deflate, br, zstd" : "gzip, deflate, zstd";
+    }
+    return c->brotli ? "gzip, deflate, br" : "gzip, deflate";
+}
+
 static void dress_http(const hf_identity *id, CURL *easy) {
     const hf_curl *c = id->loop->curl;
     const hf_config *cfg = &id->loop->settings->c;
     /* Our own decoders tell a cut body from a whole one; libcurl does not. */
     c->curl_easy_setopt(easy, CURLOPT_HTTP_CONTENT_DECODING, c->decodes ? 0L : 1L);
     if (id->impersonate[0] == '\0') {
-        c->curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING,
-                            c->decodes ? "gzip, deflate, br, zstd" : "");
+        c->curl_easy_setopt(easy, CURLOPT_ACCEPT_ENCODING, accepted(c));
         if (cfg->user_agent[0] != '\0') {
             c->curl_easy_setopt(easy, CURLOPT_USERAGENT, cfg->user_agent);
         }

@@ -304,7 +304,7 @@ static int truncated_of(const hf_ending *e, int type) {
     /* libcurl reports a broken chunk as a receive error that no system call had; and so
      * a TLS peer that goes without a close_notify. */
     bool framing = e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0 && e->chunked &&
-                   (!e->tls || (e->fresh && !e->peer_ended));
+                   (!e->tls || (e->fresh && e->stood));
     return framing ? HF_TRUNC_FRAMING : HF_TRUNC_DISCONNECT;
 }
 

@@ -63,7 +63,7 @@ typedef struct hf_ending {
     bool chunked;        /* its body comes in chunks */
     bool http2;          /* HTTP/2 carried the exchange, as far as that is known */
     bool fresh;          /* the connection was made for this exchange */
-    bool peer_ended;     /* and its peer had closed it; known of fresh ones only */
+    bool stood;          /* and nobody had ended it; known of fresh ones only */
     bool body_started;   /* the final head is complete */
     bool reused;         /* the connection had served before */
 } hf_ending;

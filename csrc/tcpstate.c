@@ -23,7 +23,7 @@ enum { ESTABLISHED = 1, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
 enum { TCP_INFO_OPTION = 11 };
 
 hf_tcp_state hf_tcp_look(int fd) {
-    hf_tcp_state out = {false, false, false, -1};
+    hf_tcp_state out = {false, false, -1};
     kernel_tcp_info info = {0};
     socklen_t n = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO_OPTION, &info, &n) != 0) {
@@ -31,10 +31,10 @@ hf_tcp_state hf_tcp_look(int fd) {
     }
     bool counts = n >= sizeof info;
     out.open = info.state == ESTABLISHED;
-    out.ended =
+    bool ended =
         info.state == CLOSE_WAIT || info.state == LAST_ACK || info.state == CLOSING;
     /* A reset leaves the state as if nothing had ever been; the count stays. */
-    out.connected = out.open || out.ended || (counts && info.acked > 0);
+    out.connected = out.open || ended || (counts && info.acked > 0);
     if (counts) {
         /* After a reset nobody knows whether a FIN had come before it. */
         int64_t fin = info.state != ESTABLISHED ? 1 : 0;

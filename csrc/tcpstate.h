@@ -13,7 +13,6 @@
 typedef struct hf_tcp_state {
     bool connected;   /* the handshake was completed, even if a reset came since */
     bool open;        /* neither side has ended it */
-    bool ended;       /* the peer has sent its FIN */
     int64_t received; /* bytes that surely came so far; -1 = the kernel doesn't say */
 } hf_tcp_state;
 

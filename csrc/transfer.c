@@ -72,7 +72,7 @@ static void reset_hop(hf_transfer *t, int64_t now) {
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
     t->opened = t->resolved = t->connected = false;
-    t->peer_ended = t->stood = t->heard = false;
+    t->stood = t->heard = false;
     t->tls_began = t->tls_bytes = t->tls_garbage = false;
     t->got_bytes = t->discard = t->body_begun = t->idles = false;
 }
@@ -218,7 +218,6 @@ static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
 void hf_transfer_note_state(hf_transfer *t, int fd) {
     hf_tcp_state state = hf_tcp_look(fd);
     t->connected |= state.connected;
-    t->peer_ended = state.ended;
     t->stood = state.open;
     t->heard = t->sent_at > 0 && !encrypted(t) && state.received > t->unasked;
 }

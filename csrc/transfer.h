@@ -54,8 +54,7 @@ typedef struct hf_transfer {
     bool opened;      /* a connection was made for this hop */
     bool resolved;    /* an address was tried */
     bool connected;   /* TCP was through when a socket was closed */
-    bool peer_ended;  /* so had the peer's FIN come by then */
-    bool stood;       /* nobody had ended the connection then */
+    bool stood;       /* nobody had ended that connection then */
     bool heard;       /* bytes had come after the request, if not a whole line */
     bool sees_tls;    /* libcurl tells when a handshake begins */
     bool tls_began;   /* the TLS handshake with the site has begun */

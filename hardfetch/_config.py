@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardfetch import profiles
 from hardfetch._ffi import error_text, ffi, lib
-from hardfetch.errors import EngineError
+from hardfetch.errors import EngineError, OptionError
 from hardfetch.limits import LimitRow, LimitTable
 from hardfetch.options import BODY_MODES, ECH_MODES
 from hardfetch.policy import Policy
@@ -186,7 +186,13 @@ class Config:
 
     def _set_texts(self, options: Options) -> None:
         c = self.c
-        c.libcurl = self._text(library_path())
+        path = library_path()
+        if options.impersonate and not probe(path).impersonates:
+            raise OptionError(
+                "impersonate: only curl_cffi's libcurl has browser profiles; this is "
+                f"{path} (HARDFETCH_LIBCURL)"
+            )
+        c.libcurl = self._text(path)
         c.cainfo = self._text(options.cacert or ca_bundle())
         for name in ("user_agent", "proxy", "impersonate", "http_version", "method"):
             setattr(c, name, self._text(getattr(options, name)))

@@ -118,7 +118,15 @@ def _library() -> Iterator[Finding]:
 
 def _decoding(library: Library) -> Finding:
     if library.decodes:
-        return Finding("ok", "decoding", "gzip, deflate, br and zstd by the core")
+        lacking = {
+            word: any(symbol.startswith(word) for symbol in library.missing)
+            for word in ("Brotli", "ZSTD")
+        }
+        names = ["gzip", "deflate"]
+        names += [] if lacking["Brotli"] else ["br"]
+        names += [] if lacking["ZSTD"] else ["zstd"]
+        level = "note" if any(lacking.values()) else "ok"
+        return Finding(level, "decoding", f"{', '.join(names)} by the core")
     text = (
         "by libcurl: this one lacks the decoders' symbols, so a body that was cut "
         "inside its encoding may pass for whole"

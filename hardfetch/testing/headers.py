@@ -101,7 +101,11 @@ def _sizes() -> list[tuple[str, str, bytes, tuple[str, ...]]]:
 def _heads() -> list[Spec]:
     specs = []
     for name, text, data, expect in (*_odd_lines(), *_lengths(), *_sizes()):
-        facts: Facts = {"status": 200, "content": BODY} if expect == (OK,) else {}
+        facts: Facts = {}
+        if expect in ((OK,), ("incomplete",)):
+            facts = {"status": 200, "content": BODY}
+        if expect == ("incomplete",):
+            facts["truncated"] = "framing"
         specs.append(
             spec(f"header-{name}", "header", text, then_close(data), expect, **facts)
         )

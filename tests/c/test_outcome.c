@@ -8,7 +8,7 @@
 enum { S = 1, T = 2, P = 4, G = 8, B = 16, K = 32, X = 64, C = 128, F = 256, E = 512 };
 /* Facts of a row: P through a proxy, S which is a SOCKS one, T in a tunnel, K by https,
  * G some byte of a response came, B its head is complete, X TLS garbage, C in chunks,
- * F over a fresh connection, E which the peer had closed. */
+ * F over a fresh connection, E which still stood. */
 
 typedef struct row {
     const char *what;
@@ -33,7 +33,7 @@ static hf_outcome classify(const row *r) {
                    .body_started = (r->facts & B) != 0,
                    .chunked = (r->facts & C) != 0,
                    .fresh = (r->facts & F) != 0,
-                   .peer_ended = (r->facts & E) != 0};
+                   .stood = (r->facts & E) != 0};
     hf_outcome o;
     hf_outcome_classify(&e, &o);
     return o;
@@ -194,9 +194,9 @@ static void an_answer_can_break_in_many_ways(void) {
         {"broken chunk", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0, B | C,
          HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
         {"broken chunk inside TLS", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
-         B | C | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
+         B | C | K | F | E, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
         {"no close_notify within chunks", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
-         B | C | K | F | E, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
+         B | C | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
         {"no close_notify, no length", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
          B | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
         {"a chunk or a close, nobody knows", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
