@@ -194,6 +194,9 @@ static void stopped(hf_transfer *t, hf_outcome *o) {
     case HF_STOP_ENCODING:
         bad_encoding(o);
         break;
+    case HF_STOP_REPEAT:
+        hf_outcome_set(o, HF_T_EMPTY_REPLY, HF_P_FIRST_BYTE, HF_O_SITE, NULL);
+        break;
     case HF_STOP_BLOCKED:
         hf_outcome_set(o, HF_T_BLOCKED_ADDRESS, HF_P_CONNECT, HF_O_LOCAL, NULL);
         break;

@@ -308,6 +308,10 @@ static void put_attempts(hf_pen *w) {
         put_us(w, a->elapsed);
         HF_PUT(w, ",\"wait\":");
         put_us(w, a->wait);
+        if (i == r->n_attempts - 1 && r->denied[0] != '\0') {
+            PUT(w, ",\"retry_denied\":");
+            put_text(w, r->denied);
+        }
         *w->p++ = '}';
     }
     *w->p++ = ']';
@@ -400,7 +404,7 @@ size_t hf_record_head_room(const hf_encoder *e, const hf_request *r,
                            const hf_response *resp, const hf_facts *facts) {
     size_t text = 4 * (size_t)r->input.n + r->id.n + r->meta.n;
     text += hf_request_method(e->settings, r).n;
-    text += r->url.len + 2 * sizeof r->outcome.message;
+    text += r->url.len + 2 * sizeof r->outcome.message + sizeof r->denied;
     text += facts->proxy != NULL ? strlen(facts->proxy) : 0;
     text += facts->impersonate != NULL ? strlen(facts->impersonate) : 0;
     size_t elements = (size_t)r->n_attempts;

@@ -359,6 +359,17 @@ bool hf_request_claim(hf_request *r) {
     return hf_cas(&r->claimed, &none, 1, HF_ACQ_REL, HF_ACQUIRE);
 }
 
+bool hf_method_idempotent(hf_slice m) {
+    static const char *const names[] = {"GET", "HEAD",   "OPTIONS",
+                                        "PUT", "DELETE", "TRACE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (m.n == strlen(names[i]) && memcmp(m.p, names[i], m.n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 hf_slice hf_request_method(const hf_settings *s, const hf_request *r) {
     if (r->method.p != NULL) {
         return r->method;

@@ -115,6 +115,9 @@ bool hf_request_claim(hf_request *r);
 /* The method in use: the request's, else the engine's, else GET or POST. */
 hf_slice hf_request_method(const hf_settings *s, const hf_request *r);
 
+/* Whether a second request does no harm that the first did not (RFC 9110, 9.2.2). */
+bool hf_method_idempotent(hf_slice method);
+
 /* Whether the request is invalid and only needs its record. */
 static inline bool hf_request_invalid(const hf_request *r) {
     return r->url.text == NULL;

@@ -59,17 +59,6 @@ static void fill_event(const hf_request *r, const char *host, int64_t now,
     memcpy(ev->host, host, n);
 }
 
-static bool idempotent(hf_slice m) {
-    static const char *const names[] = {"GET", "HEAD",   "OPTIONS",
-                                        "PUT", "DELETE", "TRACE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (m.n == strlen(names[i]) && memcmp(m.p, names[i], m.n) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static size_t copy_range(const hf_response *resp, hf_range at, char *out, size_t cap) {
     size_t n = at.len < cap - 1 ? at.len : cap - 1;
     if (n > 0) {
@@ -84,7 +73,7 @@ static bool ask_policy(hf_shard *s, hf_request *r, int flags, int64_t now) {
     fill_event(r, r->url.hostport, now, &ev);
     ev.flags |= flags;
     ev.exit_quiet = r->exit >= 0 ? hf_exits_quiet(&s->shared->exits, r->exit, now) : -1;
-    if (idempotent(hf_request_method(s->settings, r))) {
+    if (hf_method_idempotent(hf_request_method(s->settings, r))) {
         ev.flags |= HF_EV_IDEMPOTENT;
     }
     if (r->response != NULL) {

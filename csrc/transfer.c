@@ -302,6 +302,13 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     (void)local_port;
     ENTER(t, CURL_PREREQFUNC_ABORT);
     hf_loop *l = t->identity->loop;
+    if (t->sent_at > 0 && !hf_method_idempotent(hf_shape_method(t))) {
+        /* A connection that had served before died. libcurl tries any method again,
+         * although the server may have read the request: that is for policy. */
+        t->stop = HF_STOP_REPEAT;
+        LEAVE(t);
+        return CURL_PREREQFUNC_ABORT;
+    }
     t->sent_at = l->now;
     note_peer(t, ip, port);
     /* A tunnel's replies are behind us. An address that was refused, or a socket that

@@ -20,6 +20,7 @@ enum {
     HF_STOP_MEMORY,
     HF_STOP_ENCODING, /* the body does not fit its Content-Encoding */
     HF_STOP_BLOCKED,  /* the address is not public */
+    HF_STOP_REPEAT,   /* libcurl would send what may have been acted on again */
     HF_STOP_DISCARD,  /* enough of a redirect's body was passed over */
     HF_STOP_LOST      /* the shard was taken away */
 };

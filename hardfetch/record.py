@@ -65,6 +65,7 @@ class Attempt:
     error: str | None  # a type
     elapsed: float
     wait: float  # back-off before it
+    retry_denied: str | None = None  # of the last one: what stood against another
 
 
 class Headers(Mapping[str, str]):

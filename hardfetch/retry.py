@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
     from hardfetch.outcome import ExitChoice, Failure
 
+    Rules = (
+        Mapping[str, "Rule | None"]
+        | Mapping[int, "Rule | None"]
+        | Mapping[str | int, "Rule | None"]
+    )
+
 __all__ = ["Decision", "RetryPolicy", "RetryTable", "Rule"]
 
 Decision = Union[Retry, Final]  # noqa: UP007 - evaluated at run time on 3.10 too
@@ -127,7 +133,7 @@ class RetryPolicy:
         retries: int = 2,
         *,
         statuses: Iterable[int] | None = None,
-        rules: Mapping[str | int, Rule | None] | None = None,
+        rules: Rules | None = None,
         retry_on_body: Iterable[bytes] = (),
         retry_after_cap: float = 300.0,
         allow_unsafe: bool = False,
