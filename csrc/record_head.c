@@ -309,7 +309,7 @@ static void put_attempts(hf_pen *w) {
         HF_PUT(w, ",\"wait\":");
         put_us(w, a->wait);
         if (i == r->n_attempts - 1 && r->denied[0] != '\0') {
-            PUT(w, ",\"retry_denied\":");
+            HF_PUT(w, ",\"retry_denied\":");
             put_text(w, r->denied);
         }
         *w->p++ = '}';
