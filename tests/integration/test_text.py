@@ -30,7 +30,7 @@ WORD = "caf\u00e9 \u20ac"
 MEANT = {"gbk": "gbk", "quoted": "utf-8", "semicolon": "utf-8", "utf-16": "utf-16le"}
 
 TEXTS: dict[str, tuple[str | None, str | None, str | bytes]] = {
-    "bom-utf-8": ("utf-8", "bom", "\ufeff" + WORD),
+    "bom-utf-8": ("utf-8", "bom", WORD),
     "bom-utf-16le": ("utf-16le", "bom", WORD),
     "bom-utf-16be": ("utf-16be", "bom", WORD),
     "meta": ("gbk", "meta", '<meta charset="gbk">' + CHINESE_TEXT),
@@ -114,7 +114,7 @@ def test_byte_order_marks_metas_and_odd_bytes(
         assert strict.body(record) == body
     else:
         shown = record["body"]
-        assert shown.removeprefix("\ufeff") == body.removeprefix("\ufeff")
+        assert shown == body
 
 
 # Every byte in every place, and every reader.
