@@ -219,6 +219,7 @@ static void an_answer_can_break_in_many_ways(void) {
 
 /* Whatever facts come together, the lists stay closed. */
 static void every_combination_gives_a_listed_outcome(void) {
+    int wrong = 0;
     for (int code = 0; code <= 105; code++) {
         for (int phase = 0; phase < HF_P_COUNT; phase++) {
             for (int due = HF_DUE_NONE; due <= HF_DUE_JOB; due++) {
@@ -230,14 +231,13 @@ static void every_combination_gives_a_listed_outcome(void) {
                         o.origin >= HF_O_COUNT || o.truncated < 0 ||
                         o.truncated > HF_TRUNC_DECODE || o.message[0] == '\0' ||
                         (o.truncated != 0 && (facts & B) == 0)) {
-                        CHECK(!"an outcome outside the lists");
-                        return;
+                        wrong++;
                     }
                 }
             }
         }
     }
-    CHECK(1);
+    CHECK_EQ(wrong, 0);
 }
 
 static void names_are_the_contracts(void) {
