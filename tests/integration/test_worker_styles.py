@@ -37,10 +37,14 @@ class Page(BaseHTTPRequestHandler):  # HTTP/1.0: no connection is kept
         pass
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # a full queue would cost its clients a second
+
+
 @pytest.fixture
 def urls() -> Iterator[list[str]]:
     """The tasks' URLs; every third is of a server that accepts and says nothing."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    server = Server(("127.0.0.1", 0), Page)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with socket.create_server(("127.0.0.1", 0), backlog=128) as silent:
         ports = [silent.getsockname()[1], server.server_port, server.server_port]
