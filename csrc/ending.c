@@ -93,7 +93,7 @@ static void note_times(hf_transfer *t, int64_t now) {
  * connection that still stands; or on one that had served before, for libcurl would
  * have tried an HTTP/1 request again. */
 static bool by_http2(const hf_transfer *t, int code, long os_errno) {
-    if (t->resp->http_version == 20) {
+    if (t->resp->http_version == 20 && t->url->tls) {
         return true;
     }
     return code == CURLE_RECV_ERROR && os_errno == 0 && t->url->tls && !t->got_bytes &&
@@ -238,7 +238,7 @@ static bool turns_to_get(const hf_transfer *t, int status) {
 /* Same method and URL again, and no new cookie that could make a difference. */
 static bool was_there(const hf_transfer *t, const hf_url *next, bool get) {
     const hf_response *r = t->resp;
-    bool keeps_cookies = t->identity->share != NULL;
+    bool keeps_cookies = t->identity->cookies;
     for (int32_t i = 0; i < r->n_hops; i++) {
         if (keeps_cookies && r->hops[i].cookies != r->cookies) {
             continue;
@@ -323,6 +323,10 @@ bool hf_transfer_end(hf_transfer *t, int code, int64_t now) {
     }
     /* libcurl takes a head that was cut off for a whole one. */
     if (code != CURLE_OK || !r->head_done) {
+        if (code == CURLE_UNSUPPORTED_PROTOCOL) {
+            /* It has refused the status line, after showing it to us. */
+            hf_response_new_head(r);
+        }
         failed(t, code, o);
         return false;
     }
