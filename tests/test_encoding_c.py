@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 CSRC = Path(__file__).parent.parent / "csrc"
-MODULES = """
-    base64 charset charset_data cjk cjk_data cjk_tables escape ndjson
-""".split()
+MODULES = [
+    "base64", "charset", "charset_data", "cjk", "cjk_data", "cjk_tables",
+    "escape", "ndjson",
+]  # fmt: skip
 SURROGATES = range(0xD800, 0xE000)
 EVERY_CHARACTER = "".join(chr(cp) for cp in range(0x110000) if cp not in SURROGATES)
 NOT_RAW = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
