@@ -1,61 +1,61 @@
-"""A server that answers request /N with the N-th of some answers, byte for byte."""
+"""A server that answers as a test says, and remembers when it was asked."""
 
 from __future__ import annotations
 
-import asyncio
+import socket
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from types import TracebackType
 
-START_TIMEOUT = 10.0
+CLOSE, RESET, HOLD = "close", "reset", "hold"
 
 
-class _Peer(asyncio.Protocol):
-    def __init__(self, answers: Sequence[bytes]) -> None:
-        self.answers = answers
-        self.head = b""
-        self.transport: asyncio.Transport
+@dataclass(frozen=True)
+class Seen:
+    """One request, at the moment when its head was read."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.head += data
-        if b"\r\n\r\n" in self.head:
-            path = self.head.split(b" ", 2)[1]
-            self.head = b""
-            self.transport.write(self.answers[int(path[1:].partition(b"?")[0])])
-            self.transport.close()
+    at: float  # time.monotonic()
+    connection: int
+    method: str
+    path: str
+    headers: dict[str, str]
 
 
+@dataclass(frozen=True)
+class Reply:
+    """An answer; `end` may be CLOSE, RESET or HOLD instead of one."""
+
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b"fine"
+    after: float = 0.0  # seconds
+    end: str = ""
+
+    def render(self) -> bytes:
+        lines = [f"HTTP/1.1 {self.status} X", f"Content-Length: {len(self.body)}"]
+        lines += [f"{name}: {value}" for name, value in self.headers]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+
+
+@dataclass
 class Scripted:
-    """Serves on loopback from its own thread while it is entered."""
+    """Serves on 127.0.0.1; `script` is called for each request, one at a time."""
 
-    def __init__(self, answers: Sequence[bytes]) -> None:
-        self.answers = answers
-        self.loop = asyncio.new_event_loop()
-        self.port = 0
-        self.ready = threading.Event()
-        self.thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        server = self.loop.run_until_complete(
-            self.loop.create_server(
-                lambda: _Peer(self.answers), "127.0.0.1", 0, backlog=1024
-            )
-        )
-        self.port = server.sockets[0].getsockname()[1]
-        self.ready.set()
-        self.loop.run_forever()
-        server.close()
-        self.loop.run_until_complete(asyncio.sleep(0.01))  # what closes has its turn
-        self.loop.close()
+    script: Callable[[Seen], Reply] = lambda _: Reply()
+    seen: list[Seen] = field(default_factory=list)
 
     def __enter__(self) -> Scripted:
-        self.thread.start()
-        assert self.ready.wait(START_TIMEOUT)
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._sockets: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = self._listener.getsockname()[1]
+        self.host = f"127.0.0.1:{self.port}"
+        self.url = f"http://{self.host}"
+        threading.Thread(target=self._accept, daemon=True).start()
         return self
 
     def __exit__(
@@ -64,8 +64,80 @@ class Scripted:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join()
+        self._over.set()
+        for one in [self._listener, *self._sockets]:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
 
-    def url(self, number: int) -> str:
-        return f"http://127.0.0.1:{self.port}/{number}"
+    def times(self, path: str = "") -> list[float]:
+        """When requests came whose path starts so."""
+        return [one.at for one in self.seen if one.path.startswith(path)]
+
+    @property
+    def connections(self) -> int:
+        return len(self._sockets)
+
+    def _accept(self) -> None:
+        while not self._over.is_set():
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:
+                return
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            number = len(self._sockets)
+            self._sockets.append(peer)
+            threading.Thread(
+                target=self._serve, args=(peer, number), daemon=True
+            ).start()
+
+    def _serve(self, peer: socket.socket, number: int) -> None:
+        data = b""
+        try:
+            while True:
+                while b"\r\n\r\n" not in data:
+                    more = peer.recv(65536)
+                    if not more:
+                        return
+                    data += more
+                head, _, data = data.partition(b"\r\n\r\n")
+                first, *lines = head.decode("latin-1").split("\r\n")
+                method, path, _ = first.split(" ", 2)
+                pairs = (line.partition(": ")[::2] for line in lines)
+                headers = {name.lower(): value for name, value in pairs}
+                left = int(headers.get("content-length", 0))
+                while len(data) < left:
+                    data += peer.recv(65536)
+                data = data[left:]
+                seen = Seen(time.monotonic(), number, method, path, headers)
+                with self._lock:
+                    self.seen.append(seen)
+                    reply = self.script(seen)
+                if not self._answer(peer, reply):
+                    return
+        except OSError:
+            return
+
+    def _answer(self, peer: socket.socket, reply: Reply) -> bool:
+        if reply.after:
+            self._over.wait(reply.after)
+        if reply.end == HOLD:
+            self._over.wait(60)
+        if reply.end == RESET:
+            linger = b"\x01\0\0\0\0\0\0\0"
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        if reply.end:
+            peer.close()
+            return False
+        peer.sendall(reply.render())
+        return True
+
+
+def in_turn(replies: Iterable[Reply]) -> Callable[[Seen], Reply]:
+    """Give one reply after the other, then a page for ever."""
+    waiting = list(replies)
+
+    def script(_: Seen) -> Reply:
+        return waiting.pop(0) if waiting else Reply()
+
+    return script

@@ -125,8 +125,8 @@ def _decoding(library: Library) -> Finding:
         names = ["gzip", "deflate"]
         names += [] if lacking["Brotli"] else ["br"]
         names += [] if lacking["ZSTD"] else ["zstd"]
-        level = "note" if any(lacking.values()) else "ok"
-        return Finding(level, "decoding", f"{', '.join(names)} by the core")
+        text = f"{', '.join(names)} by the core"
+        return Finding("note" if any(lacking.values()) else "ok", "decoding", text)
     text = (
         "by libcurl: this one lacks the decoders' symbols, so a body that was cut "
         "inside its encoding may pass for whole"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import pytest
 import strict
 import truth
-from scripted import Scripted
+from answers import Answers
 
 from hardfetch.testing import FaultSite, content
 from hardfetch.testing.charsets import CAFE, CHINESE, LABELS, typed
@@ -133,7 +133,7 @@ def site() -> Iterator[FaultSite]:
 
 
 def run(site: FaultSite, answers: list[bytes]) -> list[truth.Record]:
-    with Scripted(answers) as server:
+    with Answers(answers) as server:
         inputs = [{"url": server.url(n)} for n in range(len(answers))]
         # Redirects are not followed: a changed Location may lead out of loopback.
         return truth.fetch(

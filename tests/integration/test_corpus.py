@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import corpus
 import pytest
 import truth
-from scripted import Scripted
+from answers import Answers
 
 from hardfetch.testing import FaultSite
 
@@ -18,7 +18,7 @@ BROWSERS = {"iso-8859-1": "windows-1252", "iso-8859-9": "windows-1254"}
 
 @pytest.fixture(scope="module")
 def found() -> Iterator[list[truth.Record]]:
-    with Scripted([page.answer for page in PAGES]) as server, FaultSite() as site:
+    with Answers([page.answer for page in PAGES]) as server, FaultSite() as site:
         inputs = [{"url": server.url(n), "id": p.name} for n, p in enumerate(PAGES)]
         yield truth.fetch(site, inputs)
 

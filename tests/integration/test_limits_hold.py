@@ -149,12 +149,12 @@ def test_each_record_tells_the_limits_that_applied(site: FaultSite) -> None:
     ]
     records = truth.fetch(site, inputs, timeout=0.8)
     for given, record in zip(inputs, records, strict=True):
-        soft = given.get("timeout") or 0.8
+        soft: float = given.get("timeout") or 0.8
         limits = record["limits"]
         assert limits["timeout"] == soft
         assert limits["deadline"] == given.get("deadline")
         assert limits["hard_timeout"] >= soft
-        end = min(soft, given.get("deadline", soft))
+        end = min(soft, float(given.get("deadline", soft)))
         assert end <= record["elapsed"] <= end + truth.SLACK
     assert records[1]["limits"]["hard_timeout"] == 0.9
 

@@ -48,7 +48,7 @@ def test_a_name_server_that_answers_for_addresses_costs_no_time(
 def test_one_that_does_not_is_the_sites(site: FaultSite, name: str) -> None:
     began = time.monotonic()
     record = ask(site, name, connect_timeout=0.8)
-    kinds = ("dns_error", "dns_timeout")
+    kinds: tuple[str, ...] = ("dns_error", "dns_timeout")
     if name in ("servfail", "nxdomain", "empty"):
         kinds = ("dns_error",)
     if name == "silent":
