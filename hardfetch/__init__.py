@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hardfetch.record import Error, Headers, Result
     from hardfetch.request import Request
     from hardfetch.summary import Stats, Summary
+    from hardfetch.writer import NdjsonWriter
 
 _HOMES = {
     "errors": (
@@ -48,6 +49,7 @@ _HOMES = {
     "record": ("Error", "Headers", "Result"),
     "request": ("Request",),
     "summary": ("Stats", "Summary"),
+    "writer": ("NdjsonWriter",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -63,6 +65,7 @@ __all__ = [
     "HTTPError",
     "HardfetchError",
     "Headers",
+    "NdjsonWriter",
     "OptionError",
     "Options",
     "Request",

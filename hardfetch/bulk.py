@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from hardfetch import _ffi, sources
 from hardfetch._config import OUTPUT_LINES, Config
-from hardfetch.drain import StallWatch, Writer
+from hardfetch.drain import Writer, look_at
 from hardfetch.errors import DeadlineExceeded, HardfetchError
 from hardfetch.feed import Feeder, Stopped
 from hardfetch.judge import Judge, make_policy
+from hardfetch.parts import Policy
 from hardfetch.sinks import open_sink
+from hardfetch.stall import StallWatch
 from hardfetch.summary import Stats, Summary
 
 if TYPE_CHECKING:
@@ -79,7 +81,7 @@ class Run:
             stack.callback(self._stop.close)
             # The source first: a slip in its name must not cost the old output.
             chunks = sources.chunks(source, self._stop, stack)
-            out = open_sink(sink, append=append)
+            out = open_sink(sink, append=append, policy=_policy(self._options))
             closing = stack.enter_context(ExitStack())
             closing.callback(out.close)
             window = max(10_000, 4 * self._options.max_concurrency)
@@ -95,7 +97,11 @@ class Run:
             self._judge.start()
             stack.callback(self._judge.stop)
             writer = Writer(engine, out, self._sink_failed)
-            watch = StallWatch(engine, out.name, self._options.stall_warning)
+            # One that is stuck in a write keeps its descriptor: the number would be
+            # another file's soon.
+            closing.pop_all()
+            closing.callback(lambda: None if writer.is_alive() else out.close())
+            watch = StallWatch(look_at(engine), out.name, self._options.stall_warning)
             stack.callback(watch.end)
             writer.start()
             watch.start()
@@ -180,6 +186,10 @@ class Run:
             with suppress(HardfetchError):
                 engine.stop(0.0)
         self._stop.set()
+
+
+def _policy(options: Options) -> Policy:
+    return Policy(options.fsync, options.rotate_size, options.rotate_time)
 
 
 def _cpu_seconds() -> float:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from typing import TYPE_CHECKING
 
 from hardfetch import _ffi
 from hardfetch.errors import ClosedError, HardfetchError, SinkError
-from hardfetch.sinks import warn
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hardfetch.sinks import Sink
+    from hardfetch.sink import Sink
 
 _TURN = 0.5  # seconds of one call into the core
 _BUFFER = 256 << 10
@@ -67,6 +65,7 @@ class Writer(threading.Thread):
         while not self._given_up:
             rc = self._engine.drain(fd, _TURN)
             if rc == _ffi.END:
+                self._sink.finish()
                 return
             if rc == _ffi.PIPE:
                 raise self._told(errno.EPIPE, os.strerror(errno.EPIPE))
@@ -74,62 +73,48 @@ class Writer(threading.Thread):
                 text = self._engine.drain_error()
                 number = _ERRNO.get(text.rpartition(": ")[2], errno.EIO)
                 raise self._told(number, os.strerror(number))
+            self._sink.tick()
 
     def _copy(self) -> None:
         buffer = bytearray(_BUFFER)
-        carry = b""
+        carry: list[bytes] = []  # a line whose end is still to come
         while not self._given_up:
             rc = self._engine.read(buffer, _TURN)
             if rc == _ffi.END:
-                break
-            if rc <= 0:
-                continue
-            data = bytes(memoryview(buffer)[:rc])
-            if self._sink.whole_lines:
-                data = carry + data
-                cut = data.rfind(b"\n") + 1
-                carry, data = data[cut:], data[:cut]
-            if data:
-                self._sink.write(data)
-        self._sink.finish()
-
-
-class StallWatch(threading.Thread):
-    """Says on stderr when records wait unread, and when they flow again."""
-
-    def __init__(self, engine: _ffi.Engine, name: str, patience: float) -> None:
-        super().__init__(name="hardfetch-stall-watch", daemon=True)
-        self._engine = engine
-        self._name = name
-        self._patience = patience
-        self._end = threading.Event()
-
-    def end(self) -> None:
-        """End the watch, with a last look for the last word."""
-        self._end.set()
-        self.join(_TURN)
-
-    def run(self) -> None:
-        """Look every quarter of the patience. Never raises."""
-        drained, since, told, pause = 0, time.monotonic(), False, self._patience
-        ended = False
-        while not ended:
-            ended = self._end.wait(self._patience / 4)
-            try:
-                stats = Stats.of(self._engine.stats())
-            except HardfetchError:
+                self._sink.finish()
                 return
-            now = time.monotonic()
-            waiting = stats.ring_used_now > 0 or stats.parked_now > 0
-            if stats.bytes_drained != drained or not waiting:
-                if told:
-                    warn(f"{self._name} is read again after {now - since:.1f} s")
-                drained, since, told = stats.bytes_drained, now, False
-                pause = self._patience
-            elif now - since >= pause:
-                told, pause = True, pause * 2
-                warn(
-                    f"{self._name} has not been read for {now - since:.1f} s; "
-                    f"{stats.ring_used_now} bytes and {stats.parked_now} finished "
-                    "fetches wait"
-                )
+            if rc > 0:
+                data = bytes(memoryview(buffer)[:rc])
+                if self._sink.whole_lines:
+                    data = _whole_lines(carry, data)
+                if data:
+                    self._sink.write(data)
+            self._sink.tick()
+
+
+def _whole_lines(carry: list[bytes], data: bytes) -> bytes:
+    """Return the whole lines of carry and data; what is left becomes the carry."""
+    cut = data.rfind(b"\n") + 1
+    if cut == 0:
+        carry.append(data)
+        return b""
+    whole = b"".join([*carry, data[:cut]])
+    carry[:] = [data[cut:]]
+    return whole
+
+
+def look_at(engine: _ffi.Engine) -> Callable[[], tuple[int, bool, str] | None]:
+    """Return what a `StallWatch` of an engine's output looks at."""
+
+    def look() -> tuple[int, bool, str] | None:
+        try:
+            stats = Stats.of(engine.stats())
+        except HardfetchError:
+            return None
+        waits = stats.ring_used_now > 0 or stats.parked_now > 0
+        what = (
+            f"{stats.ring_used_now} bytes and {stats.parked_now} finished fetches wait"
+        )
+        return stats.bytes_drained, waits, what
+
+    return look

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 HARD_GRACE = 5.0  # seconds that the hard limit lies behind the soft one
 BODY_MODES = ("auto", "text", "base64", "none")
 ECH_MODES = ("grease", "dns", "off")
+FSYNC_MODES = ("never", "interval", "close")
 HTTP_VERSIONS = ("1.0", "1.1", "2", "3")
 
 #: Every field that a record can have, in the order in which it has them.
@@ -106,6 +107,11 @@ class Options:
     body: str = "auto"
     record_headers: bool = True
     fields: tuple[str, ...] | None = None  # None = all
+
+    # The output of run().
+    fsync: str = "never"  # of files: never, interval (each second) or close
+    rotate_size: int | None = None  # bytes of a part; needs {part} in the path
+    rotate_time: float | None = None  # seconds of a part
 
     # The way.
     proxy: str = ""  # the one; several are proxies
@@ -318,6 +324,9 @@ _CHECKS: dict[str, _Check] = {
     "record_headers": _kept(values.flag),
     "fields": _kept(_fields),
     "exclude_fields": _kept(_fields),
+    "fsync": _choice(allowed=FSYNC_MODES),
+    "rotate_size": _kept(values.size),
+    "rotate_time": _kept(values.seconds),
     **policies.CHECKS,
     "verify": _kept(values.flag),
     "insecure": _negated("verify"),

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import importlib
 import io
 import os
 import select
+import stat
 import sys
-import zlib
+import time
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hardfetch.errors import OptionError, SinkError
+from hardfetch.outfile import FdOut, cut_torn_line, mend_lines
+from hardfetch.packing import packing_of
+from hardfetch.parts import SYNC_SECONDS, FileShelf, LineSink, Policy
+from hardfetch.shelves import (
+    URL,
+    PartShelf,
+    RemoteShelf,
+    Template,
+    next_number,
+    parts_of,
+    remote_parts,
+)
+from hardfetch.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     class _RawWriter(Protocol):
         """What an `NdjsonWriter` is to a run: it takes whole lines."""
@@ -31,76 +43,60 @@ if TYPE_CHECKING:
         str | os.PathLike[str] | int | IO[str] | IO[bytes] | _RawWriter | _Writable
     )
 
-_PATIENCE_MS = 500
-
-
-class Sink:
-    """One output. With `fd` the core writes to it; else `write` is called with bytes.
-
-    `write` may be given any piece of the stream unless `whole_lines` is set. `finish`
-    ends the format (a compressor's tail), `close` gives up what was opened here.
-    """
-
-    fd: int | None = None
-    whole_lines = False
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.given_up: Callable[[], bool] = lambda: False  # asked while a write waits
-
-    def write(self, data: bytes) -> None:
-        """Write all of data. Raises OSError."""
-        raise NotImplementedError
-
-    def finish(self) -> None:
-        """Write what the format needs at its end. Raises OSError."""
-
-    def close(self) -> None:
-        """Close what was opened here."""
-
 
 class FdSink(Sink):
     """A descriptor: a file's, a pipe's, stdout's."""
 
-    def __init__(self, fd: int, name: str, *, owned: bool) -> None:
+    def __init__(self, fd: int, name: str, *, owned: bool, policy: Policy) -> None:
         super().__init__(name)
         self.fd: int | None = fd
         self._owned = owned
-
-    def close(self) -> None:
-        """Close the descriptor when it was opened here; errors count as lost data."""
-        if self._owned and self.fd is not None:
-            fd, self.fd = self.fd, None
-            os.close(fd)
-
-
-class CompressedSink(Sink):
-    """A compressed file. Data goes through `compressor` in the writer's thread."""
-
-    def __init__(self, fd: int, name: str, compressor: Any) -> None:
-        super().__init__(name)
-        self._fd = fd
-        self._compressor = compressor
+        self._policy = policy
+        self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        self._out: FdOut | None = None
+        self._synced = time.monotonic()
+        self._finished = False
 
     def write(self, data: bytes) -> None:
-        """Compress data and write what comes out."""
-        self._write(self._compressor.compress(data))
+        """Write data from here; the core does it by itself."""
+        self._opened().write(data)
+
+    def write_all(self, batch: list[bytearray]) -> None:
+        """Write pieces without copying them together."""
+        self._opened().write_all(batch)
+
+    def _opened(self) -> FdOut:
+        if self._out is None:
+            if self.fd is None:
+                raise SinkError(errno.EBADF, "the sink is closed", self.name)
+            self._out = FdOut(self.fd, self._is_given_up)
+        return self._out
+
+    def tick(self) -> None:
+        """Sync each second, if that is the policy."""
+        if self._policy.fsync == "interval" and self._regular and self.fd is not None:
+            now = time.monotonic()
+            if now - self._synced >= SYNC_SECONDS:
+                os.fsync(self.fd)
+                self._synced = now
 
     def finish(self) -> None:
-        """Write the compressor's tail."""
-        self._write(self._compressor.flush())
+        """Sync, if that is the policy."""
+        self._finished = True
+        if self._policy.fsync != "never" and self._regular and self.fd is not None:
+            os.fsync(self.fd)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._fd)
-
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        poll = select.poll()
-        poll.register(self._fd, select.POLLOUT)
-        while view and not self.given_up():
-            if poll.poll(_PATIENCE_MS):  # a FIFO may be full; a file never is
-                view = view[os.write(self._fd, view[:65536]) :]
+        """Close a descriptor opened here; without finish, cut what is half a line."""
+        if self.fd is None:
+            return
+        if not self._finished:
+            cut_torn_line(self.fd)
+        if self._out is not None:
+            self._out.close()
+        fd, self.fd = self.fd, None
+        if self._owned:
+            os.close(fd)
 
 
 class FileSink(Sink):
@@ -142,15 +138,19 @@ class LinesSink(Sink):
         self._target.write_raw(data)
 
 
-def open_sink(sink: Any, *, append: bool = False) -> Sink:
-    """Return the Sink for a path, descriptor, file object or `NdjsonWriter`.
+def open_sink(sink: Any, *, append: bool = False, policy: Policy = Policy()) -> Sink:  # noqa: B008 - frozen
+    """Return the Sink for a path, URL, descriptor, file object or `NdjsonWriter`.
 
+    A path with `{part}` is that of rotated parts, one ending in .gz or .zst is packed.
+    Without `append` a file is emptied first; with it, half a line at its end is cut.
     Raises SinkError when it cannot be written to, OptionError for what is no sink.
     """
-    if isinstance(sink, int) and not isinstance(sink, bool):
-        return FdSink(_writable(sink), f"descriptor {sink}", owned=False)
     if isinstance(sink, (str, os.PathLike)):
-        return _open_path(os.fspath(sink), append=append)
+        return _open_name(os.fspath(sink), append=append, policy=policy)
+    if policy.rotate_size is not None or policy.rotate_time is not None:
+        raise OptionError("rotate_size: only a path with {part} can be rotated")
+    if isinstance(sink, int) and not isinstance(sink, bool):
+        return FdSink(_writable(sink), f"descriptor {sink}", owned=False, policy=policy)
     if hasattr(sink, "write_raw"):
         return LinesSink(sink)
     if not hasattr(sink, "write"):
@@ -160,7 +160,8 @@ def open_sink(sink: Any, *, append: bool = False) -> Sink:
         raise SinkError(errno.EBADF, "the sink is closed")
     fd = _plain_fd(sink)
     if fd is not None:
-        return FdSink(_writable(fd), str(getattr(sink, "name", fd)), owned=False)
+        name = str(getattr(sink, "name", fd))
+        return FdSink(_writable(fd), name, owned=False, policy=policy)
     text = isinstance(sink, io.TextIOBase) or hasattr(sink, "encoding")
     return FileSink(sink, text=text)
 
@@ -195,40 +196,56 @@ def _plain_fd(sink: Any) -> int | None:
         ) from None
 
 
-def _open_path(path: Any, *, append: bool) -> Sink:
-    name = os.fsdecode(path)
-    compressor: Any = None
-    if name.endswith(".gz"):
-        compressor = zlib.compressobj(6, zlib.DEFLATED, 31)
-    elif name.endswith(".zst"):
-        compressor = _zstd()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+def _open_name(name: str | bytes, *, append: bool, policy: Policy) -> Sink:
+    text = os.fsdecode(name)
+    template = Template.of(text)
+    if template is None and (policy.rotate_size or policy.rotate_time):
+        raise OptionError("rotate_size: give {part} in the output's name")
+    packing = packing_of(text)
+    if URL.match(text):
+        return LineSink(_remote(text, template, append=append), packing, policy)
+    if template is not None:
+        whole, cut = parts_of(template)
+        if (whole or cut) and not append:
+            raise OptionError(
+                f"sink: parts of an earlier run are there, as {(whole + cut)[0]}; "
+                "resume, or remove them"
+            )
+        shelf = PartShelf(template, next_number(template, *whole, *cut))
+        return LineSink(shelf, packing, policy)
+    fd = _open_file(text, append=append)
+    if append:
+        (mend_lines if packing is None else packing.mend)(fd)
+    if packing is not None:
+        return LineSink(FileShelf(text, fd), packing, policy)
+    return FdSink(fd, text, owned=True, policy=policy)
+
+
+def _remote(url: str, template: Template | None, *, append: bool) -> RemoteShelf:
+    if template is None:
+        if append:
+            raise OptionError(
+                f"sink: {url} cannot be appended to; give {{part}} in its name"
+            )
+        return RemoteShelf(url, None)
+    parts = remote_parts(template)
+    if parts and not append:
+        raise OptionError(
+            f"sink: parts of an earlier run are there, as {parts[0]}; "
+            "resume, or remove them"
+        )
+    return RemoteShelf(url, template, next_number(template, *parts))
+
+
+def _open_file(name: str, *, append: bool) -> int:
+    # All writes go to the end, wherever that is: somebody may cut the file meanwhile.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
     try:
-        fd = os.open(path, flags | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+        return os.open(name, flags | (0 if append else os.O_TRUNC), 0o666)
     except OSError as exc:
         raise SinkError(exc.errno, exc.strerror, name) from None
     except ValueError as exc:  # a NUL in the name
         raise SinkError(errno.EINVAL, str(exc), name) from None
-    if compressor is not None:
-        return CompressedSink(fd, name, compressor)
-    return FdSink(fd, name, owned=True)
-
-
-def _zstd() -> Any:
-    """Return a zstd compressor of whichever library is there."""
-    for module in ("compression.zstd", "backports.zstd"):
-        try:
-            return importlib.import_module(module).ZstdCompressor(level=3)
-        except ImportError:
-            continue
-    try:
-        return (
-            importlib.import_module("zstandard").ZstdCompressor(level=3).compressobj()
-        )
-    except ImportError:
-        raise OptionError(
-            "sink: .zst needs the zstandard package; install hardfetch[zstd]"
-        ) from None
 
 
 def warn(text: str) -> None:

@@ -111,6 +111,9 @@ _TELLING = (
     click.option(
         "-o", "--output", metavar="FILE", default="-", help="Records go here [stdout]"
     ),
+    _value("--fsync", metavar="WHEN", text="never, interval (1 s) or close [never]"),
+    _value("--rotate-size", metavar="SIZE", text="Bytes of a part of -o 'x-{part}'"),
+    _value("--rotate-time", metavar="TIME", text="The same in time"),
     click.option("--summary", metavar="FILE", help="Write the run's figures as JSON"),
     click.option("--no-progress", is_flag=True, help="No progress on stderr"),
     click.option("-q", "--quiet", is_flag=True, help="Only errors on stderr"),
