@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -57,10 +56,10 @@ class Client:
 
         An exception of a signal's handler, as Ctrl-C, cancels the request.
         """
-        answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
-        seq = self._submit(frame, ident, answers.put)
+        box = _Box()
+        seq = self._submit(frame, ident, box.put)
         try:
-            answer = _wait(answers)
+            answer = box.take()
         except BaseException:
             self.forget(seq)
             raise
@@ -170,10 +169,29 @@ class Client:
                 deliver(failure)
 
 
-def _wait(answers: queue.SimpleQueue[Answer]) -> Answer:
-    while True:  # in pieces only where a deadline() needs them
-        with suppress(queue.Empty):
-            return answers.get(timeout=_watch.patience())
+class _Box:
+    """One answer on its way to the thread that waits for it.
+
+    No SimpleQueue: a signal at the end of its time-out makes its `get` wait for ever
+    (CPython 3.11), and the signals of `deadline()` come just then.
+    """
+
+    def __init__(self) -> None:
+        self._full = threading.Lock()
+        self._full.acquire()
+        self._answer: Answer
+
+    def put(self, answer: Answer) -> None:
+        """Give the answer; once."""
+        self._answer = answer
+        self._full.release()
+
+    def take(self) -> Answer:
+        """Wait for the answer."""
+        while True:  # in pieces only where a deadline() needs them
+            left = _watch.patience()
+            if self._full.acquire(timeout=-1 if left is None else left):
+                return self._answer
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:
