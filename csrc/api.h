@@ -9,6 +9,9 @@
 
 typedef struct hf_engine hf_engine;
 
+/* TLS sessions that outlive engines, one store for any number of them. */
+typedef struct hf_tls_cache hf_tls_cache;
+
 /* How a record's body is told: hf_config.body_mode. */
 enum { HF_BODY_AUTO = 0, HF_BODY_TEXT = 1, HF_BODY_BASE64 = 2, HF_BODY_NONE = 3 };
 
@@ -73,6 +76,7 @@ typedef struct hf_config {
     const uint8_t *body;      /* default request body */
     int64_t body_len;         /* -1: none */
     const char *dns_servers;  /* "ip[:port],…", or "" */
+    hf_tls_cache *tls_cache;  /* the engine takes a hold of its own; NULL = none */
     const char *const *headers_list; /* default "Name: value", NULL-terminated */
     const char *const *resolve;      /* "HOST:PORT:ADDR", NULL-terminated */
     const char *const *allow_nets;   /* CIDR let through deny_private, likewise */
@@ -340,6 +344,23 @@ const char *hf_name_type(int32_t type);
 const char *hf_name_phase(int32_t phase);
 const char *hf_name_origin(int32_t origin);
 const char *hf_name_code(int32_t code);
+
+/* ---- TLS sessions kept over runs (tlscache.h) ---- */
+
+/* Makes a store of what hf_tls_cache_save wrote, len 0: an empty one. Bytes that were
+ * saved, but are damaged or of another version, make an empty one as well. now is Unix
+ * time in seconds, as below. Thread: any. The caller has one hold of the result.
+ * Returns NULL with err set when the bytes were never a store's, or without memory. */
+hf_tls_cache *hf_tls_cache_new(const uint8_t *saved, size_t len, int64_t now, char *err,
+                               size_t errlen);
+
+/* Writes what is valid still into out, if cap bytes are enough. The bytes resume TLS
+ * sessions: keep them as a key. Host names stand in them, identities only as hashes.
+ * Thread: any. Returns the bytes that are needed. */
+int64_t hf_tls_cache_save(hf_tls_cache *c, uint8_t *out, size_t cap, int64_t now);
+
+/* Gives up a hold; the last one frees. NULL is allowed. Thread: any. */
+void hf_tls_cache_free(hf_tls_cache *c);
 
 /* ---- guard: deadlines of the caller's own threads; needs no engine (guard.h) ---- */
 

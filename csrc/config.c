@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "record.h"
+#include "tlscache.h"
 
 /* Strings of the configuration are copied into one block, counted first. */
 typedef struct arena {
@@ -176,6 +177,7 @@ int hf_settings_init(hf_settings *s, const hf_config *cfg, hf_errbuf err) {
         return hf_fail(err, HF_ENOMEM, "no memory for the configuration");
     }
     s->c = *cfg;
+    hf_tls_cache_hold(s->c.tls_cache);
     arena fill = {s->arena, 0};
     keep_all(&fill, cfg, &s->c);
     s->limits = (hf_limits){.connect = cfg->connect_timeout,
@@ -196,6 +198,8 @@ int hf_settings_init(hf_settings *s, const hf_config *cfg, hf_errbuf err) {
 
 void hf_settings_free(hf_settings *s) {
     hf_nets_free(&s->nets);
+    hf_tls_cache_free(s->c.tls_cache);
+    s->c.tls_cache = NULL;
     free(s->arena);
     s->arena = NULL;
 }

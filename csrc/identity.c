@@ -106,6 +106,7 @@ static void free_transfers(hf_loop *l, hf_identity *id) {
 static void free_identity(hf_loop *l, hf_identity *id) {
     const hf_curl *c = l->curl;
     free_transfers(l, id);
+    hf_sessions_end(id);
     for (int32_t i = 0; i < id->n_lanes; i++) {
         hf_lane_free(id->lanes[i]);
     }
@@ -195,13 +196,19 @@ static int append_all(const hf_curl *c, struct curl_slist **list,
     return rc;
 }
 
+/* Its lanes would each have a cache of their own. One thread uses them all, so no locks
+ * are needed. */
 static int make_share(hf_loop *l, hf_identity *id) {
     const hf_curl *c = l->curl;
     id->share = c->curl_share_init();
     if (id->share == NULL) {
         return HF_ENOMEM;
     }
-    c->curl_share_setopt(id->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
+    c->curl_share_setopt(id->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_DNS);
+    c->curl_share_setopt(id->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_SSL_SESSION);
+    if (id->cookies) {
+        c->curl_share_setopt(id->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_COOKIE);
+    }
     return 0;
 }
 
@@ -223,8 +230,12 @@ static int fill(hf_loop *l, hf_identity *id, const traits *t, hf_errbuf err) {
     if (rc == 0) {
         rc = append_all(l->curl, &id->resolve, c->resolve);
     }
-    if (rc == 0 && t->session.n > 0) {
+    id->cookies = t->session.n > 0;
+    if (rc == 0) {
         rc = make_share(l, id);
+    }
+    if (rc == 0) {
+        rc = hf_sessions_init(id);
     }
     return rc == 0 ? hf_lane_new(id) : rc;
 }
@@ -387,8 +398,8 @@ static void dress_network(const hf_identity *id, CURL *easy) {
     if (id->http_version != CURL_HTTP_VERSION_NONE) {
         c->curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, id->http_version);
     }
-    if (id->share != NULL) {
-        c->curl_easy_setopt(easy, CURLOPT_SHARE, id->share);
+    c->curl_easy_setopt(easy, CURLOPT_SHARE, id->share);
+    if (id->cookies) {
         c->curl_easy_setopt(easy, CURLOPT_COOKIEFILE, "");
     }
 }

@@ -1,7 +1,7 @@
 /* An identity: what may share connections, TLS sessions and cookies.
  *
  * Proxy with credentials, session id, impersonation profile and HTTP version make the
- * key. Each identity has a multis of its own, so nothing can cross from one to another,
+ * key. Each identity has multis of its own, so nothing can cross from one to another,
  * and keeps the easy handles it has used, with every option set that all its requests
  * share. Owned by one loop.
  */
@@ -11,6 +11,7 @@
 #include "lane.h"
 #include "proxyurl.h"
 #include "request.h"
+#include "sessions.h"
 
 struct hf_loop;
 struct hf_transfer;
@@ -19,7 +20,8 @@ typedef struct hf_identity {
     struct hf_identity *next; /* in use order, latest first */
     struct hf_identity *prev;
     struct hf_loop *loop;
-    CURLSH *share;              /* cookies of a session; else NULL */
+    CURLSH *share;              /* names and TLS sessions; cookies of a session */
+    hf_sessions sessions;       /* on their way to and from the store */
     struct hf_transfer *idle;   /* transfers kept for reuse */
     struct hf_transfer *all;    /* every transfer; each lives as long as the identity */
     struct curl_slist *headers; /* the engine's default headers */
@@ -30,6 +32,7 @@ typedef struct hf_identity {
     int32_t cap_lanes;
     int32_t filling;   /* lane that new transfers go to */
     int32_t busy;      /* transfers in the multis */
+    bool cookies;      /* it keeps cookies: those of a session */
     char *impersonate; /* owned; "" = none */
     long http_version; /* CURL_HTTP_VERSION_… */
     uint32_t hash;

@@ -266,20 +266,28 @@ void hf_transfer_peek_tls(hf_transfer *t) {
     t->tls_garbage = (head[0] != 0x15 && head[0] != 0x16) || (n > 1 && head[1] != 3);
 }
 
+static void note_tls(hf_transfer *t) {
+    t->tls_began = true;
+    /* A server that speaks before the ClientHello speaks no TLS. */
+    hf_transfer_peek_tls(t);
+    t->tls_garbage |= t->tls_bytes;
+}
+
 /* The TLS handshake is about to begin: with the site, once a tunnel stands; before that
- * with an https proxy. Set for proxied identities only. */
+ * with an https proxy. Set for proxied identities, and for a store of TLS sessions. */
 static int on_tls(CURL *easy, void *ctx, void *data) {
     hf_transfer *t = data;
     (void)ctx;
     ENTER(t, CURLE_ABORTED_BY_CALLBACK);
     const hf_curl *c = t->identity->loop->curl;
+    bool proxied = t->identity->proxy.url != NULL;
     long code = 0;
     c->curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &code);
-    if (t->identity->proxy.scheme != HF_PROXY_HTTPS || code / 100 == 2) {
-        t->tls_began = true;
-        /* A server that speaks before the ClientHello speaks no TLS. */
-        hf_transfer_peek_tls(t);
-        t->tls_garbage |= t->tls_bytes;
+    if (!proxied || t->identity->proxy.scheme != HF_PROXY_HTTPS || code / 100 == 2) {
+        hf_sessions_offer(t->identity, t->url);
+        if (proxied) {
+            note_tls(t);
+        }
     }
     LEAVE(t);
     return CURLE_OK;
@@ -318,6 +326,9 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
     tighten(t);
+    if (t->opened && t->url->tls) {
+        hf_sessions_note(t->identity);
+    }
     LEAVE(t);
     return CURL_PREREQFUNC_OK;
 }
@@ -453,7 +464,7 @@ void hf_transfer_set_callbacks(hf_transfer *t) {
     c->curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
     c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     c->curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
-    if (t->identity->proxy.url != NULL) {
+    if (t->identity->proxy.url != NULL || t->identity->sessions.store != NULL) {
         t->sees_tls = c->curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls) == 0;
         c->curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, t);
     }
