@@ -58,6 +58,7 @@ typedef struct hf_shard {
     hf_heap hards;        /* hard limits of those running */
     hf_requests running;  /* has a transfer */
     hf_requests parked;   /* has its outcome, and waits for room in the ring */
+    uint64_t parked_out;  /* bytes the consumer had taken when the first did not fit */
     hf_requests unjudged; /* waits for room in the event ring */
     hf_requests orphans;  /* answered, but libcurl may still read their bodies */
     hf_held held;         /* all requests that have no record yet */

@@ -124,16 +124,30 @@ void hf_shard_report(hf_shard *s, hf_request *r, int64_t now) {
     if (s->parked.first == NULL && emit(s, r, now)) {
         return;
     }
+    if (s->parked.first == NULL) {
+        s->parked_out = hf_stat_read(&s->ring.bytes_out);
+    }
     r->state = HF_R_PARKED;
     hf_requests_append(&s->parked, r);
     hf_stat_add(&s->counts.ring_full, 1);
 }
 
+/* Encoding is work that a full ring makes vain: it waits until the consumer has taken
+ * about as much as the record will need. */
+static bool may_fit(const hf_shard *s, const hf_request *r) {
+    const hf_response *resp = r->response;
+    uint64_t need = resp != NULL ? resp->head.len + resp->body.len : 0;
+    uint64_t most = s->ring.capacity / 2;
+    uint64_t taken = hf_stat_read(&s->ring.bytes_out) - s->parked_out;
+    return taken >= (need < most ? need : most) || hf_ring_used(&s->ring) == 0;
+}
+
 void hf_shard_unpark(hf_shard *s, int64_t now) {
-    while (s->parked.first != NULL) {
+    while (s->parked.first != NULL && may_fit(s, s->parked.first)) {
         hf_request *r = s->parked.first;
         hf_requests_remove(&s->parked, r);
         if (!emit(s, r, now)) {
+            s->parked_out = hf_stat_read(&s->ring.bytes_out);
             /* Back to the front: the order of ending is kept. */
             r->next = s->parked.first;
             r->prev = NULL;
