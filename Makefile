@@ -142,3 +142,27 @@ $(BENCH)/.built: $(VENV)/.built bench/requirements.txt $(shell find hardfetch -n
 	$(BENCH)/bin/python -m pip install -q --disable-pip-version-check \
 	    --force-reinstall --no-deps build/bench-wheel/*.whl
 	@touch $@
+
+# --- wheels: built by pinned tools in an environment of their own -----------------------
+
+WHEELS := build/wheel-tools
+
+.PHONY: wheels wheels-twice wheels-test wheels-arm64-test wheels-musl-test
+
+wheels: $(WHEELS)/.built ## build sdist and wheels into dist/
+	$(WHEELS)/bin/python tools/wheels.py
+
+wheels-twice: $(WHEELS)/.built ## build them twice and compare the bytes
+	$(WHEELS)/bin/python tools/wheels.py --twice
+
+wheels-test: $(WHEELS)/.built ## try the wheels in dist/ on each CPython found
+	$(WHEELS)/bin/python tools/wheel_check.py dist/*.whl
+	for wheel in dist/*.whl; do $(WHEELS)/bin/auditwheel show $$wheel || exit 1; done
+	$(WHEELS)/bin/python tools/curl_symbols.py
+	$(WHEELS)/bin/python tools/wheel_test.py dist
+
+$(WHEELS)/.built: $(VENV)/.tools tools/wheel-requirements.txt
+	$(BIN)/python -m venv $(WHEELS)
+	$(WHEELS)/bin/python -m pip install -q --disable-pip-version-check \
+	    -r tools/wheel-requirements.txt
+	@touch $@
