@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "memo.h"
 #include "sha256.h"
@@ -13,6 +14,11 @@
 /* --- life --------------------------------------------------------------------------
  */
 
+/* getrandom by its number: the C library has a name for it from glibc 2.25 on alone. */
+static bool fill_by_chance(void *salt, size_t n) {
+    return syscall(SYS_getrandom, salt, n, 0) == (long)n;
+}
+
 hf_tls_cache *hf_tls_cache_make(size_t most) {
     hf_tls_cache *c = calloc(1, sizeof *c);
     if (c == NULL) {
@@ -20,7 +26,7 @@ hf_tls_cache *hf_tls_cache_make(size_t most) {
     }
     c->n_buckets = FIRST_BUCKETS;
     c->buckets = calloc(c->n_buckets, sizeof(hf_tls_peer *));
-    if (c->buckets == NULL || getrandom(c->salt, HF_TLS_SALT, 0) != HF_TLS_SALT) {
+    if (c->buckets == NULL || !fill_by_chance(c->salt, HF_TLS_SALT)) {
         free(c->buckets);
         free(c);
         return NULL;
