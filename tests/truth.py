@@ -31,6 +31,14 @@ def descriptors(site: FaultSite) -> int:
     return len(os.listdir("/proc/self/fd")) - held  # noqa: PTH208
 
 
+def settled(site: FaultSite) -> int:
+    """The count once the connections of earlier tests are gone from both ends."""
+    end = time.monotonic() + 1
+    while site.stats()["open_now"] and time.monotonic() < end:
+        time.sleep(0.001)
+    return descriptors(site)
+
+
 def wait_for_descriptors(site: FaultSite, most: int) -> None:
     end = time.monotonic() + 5
     while descriptors(site) > most and time.monotonic() < end:
@@ -71,7 +79,7 @@ class _Lines(threading.Thread):
 def fetch(site: FaultSite, inputs: Iterable[Input], **options: Any) -> list[Record]:
     """Fetch inputs in one run and return their records in the order of the inputs."""
     given = list(inputs)
-    before = descriptors(site)
+    before = settled(site)
     reader, writer = os.pipe()
     lines = _Lines(reader, len(given))
     lines.start()
