@@ -400,3 +400,34 @@ void hf_guard_disarm(int64_t id);
 /* Ends all watches and refuses new ones: for an interpreter about to take its signal
  * handlers down. Any thread. */
 void hf_guard_stop(void);
+
+/* ---- resume: what an earlier output has answered; needs no engine (resume.h) ---- */
+
+typedef struct hf_resume hf_resume;
+
+/* Returns NULL without memory. The caller frees it with hf_resume_free. */
+hf_resume *hf_resume_new(void);
+void hf_resume_free(hf_resume *r);
+
+/* Takes the whole lines of data, which are records of a run. *used tells the bytes
+ * taken, up to the last line end. Returns 0, HF_ENOMEM, or HF_EINVAL with err set for
+ * what is no record, tells too little or answers a seq again. */
+int hf_resume_records(hf_resume *r, const uint8_t *data, size_t len, size_t *used,
+                      char *err, size_t errlen);
+
+/* Takes inputs as hf_engine_submit_lines and hf_engine_submit do, after all records.
+ * Lines are taken until the last answered input was seen. Return 0, HF_ENOMEM;
+ * HF_EAGAIN when the next line is JSON; HF_EINVAL for a broken frame. */
+int hf_resume_lines(hf_resume *r, const uint8_t *data, size_t len, size_t *used);
+int hf_resume_frames(hf_resume *r, const uint8_t *frames, size_t len);
+
+/* Whether the inputs seen are those of the records.
+ * Returns 0, or HF_EINVAL with err set: the inputs have changed. */
+int hf_resume_verdict(const hf_resume *r, char *err, size_t errlen);
+
+uint64_t hf_resume_count(const hf_resume *r); /* records */
+uint64_t hf_resume_end(const hf_resume *r);   /* highest seq answered + 1, 0 = none */
+uint64_t hf_resume_seen(const hf_resume *r);  /* inputs */
+
+/* Fills out, (hf_resume_end + 7) / 8 bytes, for hf_engine_skip. */
+void hf_resume_bitmap(const hf_resume *r, uint8_t *out);

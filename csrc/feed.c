@@ -90,29 +90,19 @@ static int begin_submit(hf_engine *e, hf_errbuf err) {
     return rc;
 }
 
-static bool is_space(uint8_t c) {
-    return c == ' ' || c == '\t' || c == '\r';
-}
-
 /* One line without its end. Returns 0, HF_EAGAIN for JSON, HF_ENOMEM. */
-static int take_line(hf_engine *e, const uint8_t *p, size_t n, batch *b) {
-    while (n > 0 && is_space(p[n - 1])) {
-        n--;
-    }
-    while (n > 0 && is_space(*p)) {
-        p++;
-        n--;
-    }
-    if (n == 0 || *p == '#') {
+static int take_line(hf_engine *e, const uint8_t *p, size_t len, batch *b) {
+    hf_slice line = hf_line_trim(p, len);
+    if (line.n == 0) {
         return 0;
     }
-    if (*p == '{') {
+    if (*line.p == '{') {
         return HF_EAGAIN;
     }
     if (skipped(e)) {
         return 0;
     }
-    hf_request *r = hf_request_line(&e->settings, p, n);
+    hf_request *r = hf_request_line(&e->settings, line.p, line.n);
     if (r == NULL) {
         return HF_ENOMEM;
     }

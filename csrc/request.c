@@ -47,8 +47,27 @@ static int take_url(const hf_settings *s, hf_request *r) {
     return rc == HF_ENOMEM ? rc : 0;
 }
 
+static bool is_space(uint8_t c) {
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+hf_slice hf_line_trim(const uint8_t *line, size_t n) {
+    while (n > 0 && is_space(line[n - 1])) {
+        n--;
+    }
+    while (n > 0 && is_space(*line)) {
+        line++;
+        n--;
+    }
+    return (hf_slice){line, n > 0 && *line == '#' ? 0 : (uint32_t)n};
+}
+
+size_t hf_line_kept(size_t n) {
+    return n <= HF_URL_MAX ? n : INPUT_CAP;
+}
+
 hf_request *hf_request_line(const hf_settings *s, const uint8_t *line, size_t n) {
-    size_t keep = n <= HF_URL_MAX ? n : INPUT_CAP;
+    size_t keep = hf_line_kept(n);
     hf_request *r = alloc_request(0, keep);
     if (r == NULL) {
         return NULL;
@@ -302,6 +321,19 @@ hf_request *hf_request_unpack(const hf_settings *s, const uint8_t *items, size_t
         return NULL;
     }
     return r;
+}
+
+int hf_request_input(const uint8_t *items, size_t n, hf_slice *out) {
+    size_t pos = 0;
+    item it;
+    int rc;
+    *out = (hf_slice){(const uint8_t *)"", 0};
+    while ((rc = next_item(items, n, &pos, &it)) > 0) {
+        if (it.tag == HF_TAG_URL || it.tag == HF_TAG_INPUT) {
+            *out = it.value;
+        }
+    }
+    return rc;
 }
 
 void hf_request_free(hf_request *r) {

@@ -103,6 +103,16 @@ hf_request *hf_request_line(const hf_settings *s, const uint8_t *line, size_t n)
 hf_request *hf_request_unpack(const hf_settings *s, const uint8_t *items, size_t n,
                               int *rc);
 
+/* A line without the blanks around it; empty when it is blank or a comment. */
+hf_slice hf_line_trim(const uint8_t *line, size_t n);
+
+/* How many bytes of a line of n bytes its request keeps as its input. */
+size_t hf_line_kept(size_t n);
+
+/* The input of a packed frame's items, as its record tells it. Points into items.
+ * Returns 0 or HF_EINVAL for broken framing. */
+int hf_request_input(const uint8_t *items, size_t n, hf_slice *out);
+
 void hf_request_free(hf_request *r);
 
 /* Notes the attempt that ended with r->outcome. Returns 0 or HF_ENOMEM. */
