@@ -51,9 +51,16 @@ static void enter_lane(hf_transfer *t) {
     t->lane = hf_lane_choose(t->identity, t->req->host, t->url->tls);
     t->lane->busy++;
     t->identity->busy++;
+    hf_lane_age_names(t);
 }
 
 static void leave_lane(hf_transfer *t) {
+    int type = t->req->outcome.type;
+    t->req->host->unnamed = type == HF_T_DNS_ERROR || type == HF_T_DNS_TIMEOUT;
+    if (t->names_age) {
+        t->lane->starts = 0;
+        t->lane->aged = t->identity->loop->now;
+    }
     t->lane->busy--;
     t->identity->busy--;
     t->identity->loop->freed++;

@@ -387,6 +387,7 @@ static void dress_network(const hf_identity *id, CURL *easy) {
     c->curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, 65536L);
     c->curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     c->curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
+    c->curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, -1L); /* see lane.h */
     c->curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 0L);
     c->curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
     if (id->resolve != NULL) {

@@ -5,6 +5,10 @@
 
 #include "loop.h"
 
+/* Transfers after which one lets names age, whatever the time: so many at most are kept
+ * beyond libcurl's own bound. */
+#define AGE_STARTS 4096
+
 /* --- libcurl's wishes --------------------------------------------------------------
  */
 
@@ -96,6 +100,7 @@ int hf_lane_new(hf_identity *id) {
     lane->identity = id;
     lane->loop = l;
     lane->timer = hf_due_make(0);
+    lane->aged = l->now;
     lane->multi = l->curl->curl_multi_init();
     if (lane->multi == NULL) {
         free(lane);
@@ -165,6 +170,18 @@ hf_lane *hf_lane_choose(hf_identity *id, hf_host *h, bool tls) {
     }
     h->home = lane->number;
     return lane;
+}
+
+void hf_lane_age_names(hf_transfer *t) {
+    hf_lane *lane = t->lane;
+    int64_t now = lane->loop->now;
+    bool ages = ++lane->starts >= AGE_STARTS || t->req->host->unnamed ||
+                now - lane->aged >= (int64_t)HF_NAMES_SECONDS * 1000000;
+    if (ages != t->names_age) {
+        t->names_age = ages;
+        lane->loop->curl->curl_easy_setopt(t->easy, CURLOPT_DNS_CACHE_TIMEOUT,
+                                           ages ? (long)HF_NAMES_SECONDS : -1L);
+    }
 }
 
 void hf_lane_warm(hf_lane *lane, hf_host *h) {

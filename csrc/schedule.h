@@ -29,6 +29,7 @@ typedef struct hf_host {
     bool ready;   /* in the ready list */
     bool idle;    /* in the idle list */
     bool waiting; /* its pace said so: until due, or an end of one in flight */
+    bool unnamed; /* its name did not resolve the last time */
     uint32_t hash;
     uint32_t key_len;
     char key[]; /* host:port */

@@ -47,19 +47,20 @@ typedef struct hf_transfer {
     int fd; /* the socket it opened last, -1 = none; next_fd of hf_sock has others */
     uint32_t added_at; /* its lane's actions when it was added */
     bool in_multi;
-    bool idles;       /* it left its connection idle, as far as is known */
-    bool shaped;      /* method or body options differ from a plain GET */
-    bool is_fresh;    /* FRESH_CONNECT is set */
-    bool to_get;      /* a redirect has turned the method into GET */
-    bool strip;       /* a redirect crossed origins: sensitive headers stay away */
-    bool opened;      /* a connection was made for this hop */
-    bool resolved;    /* an address was tried */
-    bool connected;   /* TCP was through when a socket was closed */
-    bool stood;       /* nobody had ended that connection then */
-    bool heard;       /* bytes had come after the request, if not a whole line */
-    bool sees_tls;    /* libcurl tells when a handshake begins */
-    bool tls_began;   /* the TLS handshake with the site has begun */
-    bool tls_bytes;   /* its peer has said something */
+    bool idles;     /* it left its connection idle, as far as is known */
+    bool shaped;    /* method or body options differ from a plain GET */
+    bool is_fresh;  /* FRESH_CONNECT is set */
+    bool names_age; /* names that are too old are dropped with it: hf_lane_age_names */
+    bool to_get;    /* a redirect has turned the method into GET */
+    bool strip;     /* a redirect crossed origins: sensitive headers stay away */
+    bool opened;    /* a connection was made for this hop */
+    bool resolved;  /* an address was tried */
+    bool connected; /* TCP was through when a socket was closed */
+    bool stood;     /* nobody had ended that connection then */
+    bool heard;     /* bytes had come after the request, if not a whole line */
+    bool sees_tls;  /* libcurl tells when a handshake begins */
+    bool tls_began; /* the TLS handshake with the site has begun */
+    bool tls_bytes; /* its peer has said something */
     bool tls_garbage; /* which was no TLS */
     bool got_bytes;   /* of the response */
     bool discard;     /* the body is a redirect's */
