@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hardfetch import _alarm, _watch
+from hardfetch.client import _Box
 from hardfetch.errors import DeadlineExceeded, HardfetchError, OptionError
 from hardfetch.guard import EXIT_STUCK, Deadline, deadline
 
@@ -412,6 +413,25 @@ def test_a_call_that_ignores_signals_raises_when_it_returns() -> None:
             time.sleep(0.3)  # Python's own goes on after EINTR
 
     assert 0.3 <= seconds_until(DeadlineExceeded, in_thread(act)) < 0.3 + TRIES * SLACK
+
+
+def test_a_wait_of_ours_survives_signals_at_its_time_out() -> None:
+    """Where SimpleQueue.get would wait for ever."""
+    waiting: list[int] = []
+
+    def act() -> None:
+        waiting.append(threading.get_ident())
+        with deadline(0.2):
+            _Box().take()
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(act)
+        start = time.monotonic()
+        while not future.done() and time.monotonic() < start + 5:
+            if waiting:
+                signal.pthread_kill(waiting[0], _watch.kick_signal())
+            time.sleep(0.0002)
+        assert isinstance(future.exception(0), DeadlineExceeded)
 
 
 def test_in_a_thread_swallowed_exceptions_come_again_too() -> None:
