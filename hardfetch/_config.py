@@ -17,6 +17,7 @@ from hardfetch.limits import LimitRow, LimitTable
 from hardfetch.options import BODY_MODES, ECH_MODES
 from hardfetch.policy import Policy
 from hardfetch.proxies import ProxyPool
+from hardfetch.tlscache import store_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -197,6 +198,7 @@ class Config:
         for name in ("user_agent", "proxy", "impersonate", "http_version", "method"):
             setattr(c, name, self._text(getattr(options, name)))
         c.dns_servers = self._text(",".join(options.dns_server))
+        self._set_tls_cache(options.tls_cache)
         if options.data is None:
             c.body_len = -1
         else:
@@ -208,6 +210,14 @@ class Config:
         c.allow_nets = self._list(options.allow_net)
         c.sensitive = self._list(options.sensitive_headers)
         c.fields = ffi.NULL if options.fields is None else self._list(options.fields)
+
+    def _set_tls_cache(self, path: str) -> None:
+        store = store_at(path)
+        if store is not None:
+            if "curl_easy_ssls_export" in probe(library_path()).missing:
+                raise EngineError("tls_cache: this libcurl cannot hand out sessions")
+            self._alive.append(store)
+            self.c.tls_cache = store.handle
 
     def _set_policy(self, options: Options) -> None:
         c = self.c

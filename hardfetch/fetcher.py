@@ -24,6 +24,7 @@ from hardfetch.request import (
 )
 from hardfetch.stream import Stream
 from hardfetch.summary import Stats
+from hardfetch.tlscache import store_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterable
@@ -62,6 +63,7 @@ class Fetcher:
     def __init__(self, **options: Any) -> None:
         self.options = Options.build(**options)
         self._packer = Packer(self.options)
+        self._tls_cache = store_at(self.options.tls_cache)
         self._pid = os.getpid()
         self._lock = threading.RLock()
         self._active: tuple[Job, ...] = ()  # replaced, never changed: see stop
@@ -238,6 +240,8 @@ class Fetcher:
             self._active = tuple(j for j in self._active if j is not job)
             if stats is not None:
                 self._last = stats
+        if self._tls_cache is not None:
+            self._tls_cache.save()  # with what the job's engine left in it
 
     def _end_stream(self, stream: Stream) -> None:
         stats = None

@@ -120,6 +120,7 @@ class Options:
     limits: LimitTable | None = dataclasses.field(default=None, compare=False)
     verify: bool = True
     cacert: str = ""
+    tls_cache: str = ""  # file of TLS sessions for the next run
     dns_server: tuple[str, ...] = ()
     resolve: tuple[str, ...] = ()
     ip_version: int = 0  # 0 = both
@@ -228,6 +229,17 @@ def _cacert(name: str, value: Any) -> str:
     return values.text(name, path)
 
 
+def _tls_cache(name: str, value: Any) -> str:
+    if not isinstance(value, (str, os.PathLike)):
+        raise OptionError(f"{name}: give the path of a file")
+    path = Path(values.text(name, os.fsdecode(os.fspath(value))))
+    if path.exists() and not path.is_file():
+        raise OptionError(f"{name}: {str(path)!r} is no file; give a file of its own")
+    if not path.absolute().parent.is_dir():
+        raise OptionError(f"{name}: there is no folder {str(path.parent)!r}")
+    return str(path)
+
+
 def _dns_servers(name: str, value: Any) -> tuple[str, ...]:
     servers = values.names(name, value)
     for server in servers:
@@ -331,6 +343,7 @@ _CHECKS: dict[str, _Check] = {
     "verify": _kept(values.flag),
     "insecure": _negated("verify"),
     "cacert": _kept(_cacert),
+    "tls_cache": _kept(_tls_cache),
     "dns_server": _kept(_dns_servers),
     "resolve": _kept(_resolve),
     "ipv4": _kept(values.flag),

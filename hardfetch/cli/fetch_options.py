@@ -87,6 +87,7 @@ _ROUTE = (
     _value("--sticky", metavar="TIME", text="A session keeps its proxy so long [600]"),
     _flag("-k", "--insecure", text="Do not check certificates"),
     _value("--cacert", metavar="FILE", text="CA certificates in PEM [certifi's]"),
+    _value("--tls-cache", metavar="FILE", text="Keep TLS sessions for the next run"),
     _several("--dns-server", metavar="IP[:PORT]", text="Ask this name server"),
     _several("--resolve", metavar="HOST:PORT:ADDR", text="Use this address"),
     _flag("--ipv4", text="Use IPv4 only"),
