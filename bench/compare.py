@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import certifi
 import servers
+import writers
 from clients import Cost, Place, measure
 from workloads import WORKLOADS, Workload
 
@@ -130,20 +131,19 @@ def compare(
 @contextlib.contextmanager
 def sites(work: Workload, main: Site | None, place: Place) -> Iterator[Site | None]:
     """Give the site that the workload is for; None when it cannot be had."""
+    roots = Path(certifi.where())
     if work.delay_ms is not None:
-        options = ("--delay-ms", str(work.delay_ms))
-        with servers.own(place.build, Path(certifi.where()), *options) as site:
+        options = ["--delay-ms", str(work.delay_ms), "--addresses", str(work.hosts)]
+        with servers.own(place.build, roots, *options) as site:
             yield site
     elif main is not None:
         yield main
     elif work.tls or work.compressed:
         yield None
     else:
-        size = {"1k": 1024, "30k": 30 * 1024}[work.page]
         page = place.folder / "page"
-        page.write_bytes(servers.html(size))
-        options = ("--body", str(page))
-        with servers.own(place.build, Path(certifi.where()), *options) as site:
+        page.write_bytes(servers.html({"1k": 1024, "30k": 30 * 1024}[work.page]))
+        with servers.own(place.build, roots, "--body", str(page)) as site:
             yield site
 
 
@@ -188,7 +188,8 @@ def chosen(options: argparse.Namespace) -> list[Workload]:
     """Return the workloads asked for."""
     if options.workloads:
         by_name = {work.name: work for work in WORKLOADS}
-        return [by_name[name] for name in options.workloads.split(",")]
+        names = options.workloads.split(",")
+        return [by_name[name] for name in names if name != "writers"]
     return [work for work in WORKLOADS if options.full or work.quick]
 
 
@@ -222,7 +223,7 @@ def main() -> None:
     options = arguments()
     if options.list:
         for work in WORKLOADS:
-            print(f"{work.name:15} {work.title}")
+            print(f"{work.name:22} {work.title}")
         return
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
@@ -239,6 +240,10 @@ def main() -> None:
         print("\n".join(report))
         for table in tables(options, place, site):
             lines = list(table.lines())
+            print("\n".join(lines), flush=True)
+            report += lines
+        if options.full or "writers" in (options.workloads or "").split(","):
+            lines = list(writers.table(8, 200_000, options.rounds or 7))
             print("\n".join(lines), flush=True)
             report += lines
     if options.save:

@@ -66,9 +66,8 @@ http {{
 def html(size: int) -> bytes:
     """Return a page of markup: a quote or a line end about every 30 bytes."""
     page = "".join(
-        f'<li><a href="/page/{n}">Entry number {n} of a list, caf\u00e9 and others</a>, '
-        "with words behind it as pages have them</li>\n"
-        for n in range(size // 100 + 1)
+        f'<li><a href="/page/{n}">Entry {n} of a list, caf\u00e9</a>, and words</li>\n'
+        for n in range(size // 60 + 1)
     ).encode()
     whole = page[:size].decode(errors="ignore").encode()
     return whole.ljust(size, b"\n")
@@ -119,8 +118,8 @@ class Site:
     name: str  # of the server
     pid: int
 
-    def url(self, page: str) -> str:
-        return f"http://127.0.0.1:{self.http}/{page}"
+    def url(self, page: str, host: int = 1) -> str:
+        return f"http://127.0.{host >> 8}.{host & 255}:{self.http}/{page}"
 
     def cpu(self) -> float:
         """Return the CPU seconds that the server has taken so far."""

@@ -39,6 +39,7 @@ class Workload:
     timeout: float = 10.0  # seconds
     output: str = "file"  # or null: /dev/null; none: no records, objects only
     delay_ms: int | None = None  # bench/server.c answers then, that much later
+    hosts: int = 1  # addresses over which bench/server.c is spread
     tls: bool = False
     compressed: bool = False
     impersonate: str | None = None
@@ -46,7 +47,7 @@ class Workload:
 
     def number(self, client: str) -> int:
         """Return how many requests the client gets."""
-        if self.page == "hosts":
+        if self.page == "hosts" or self.hosts == self.count:
             return self.count
         return max(self.count // SHARE.get(client, 1), self.concurrency, 50)
 
@@ -57,6 +58,9 @@ class Workload:
         if self.page == "hang":
             pages = ("hang", "1k", "1k", "1k", "1k")
             return [f"{site.url(pages[k % 5])}?{k}" for k in range(n)]
+        if self.hosts > 1:
+            hosts = [site.url(self.page, k + 1) for k in range(self.hosts)]
+            return [f"{hosts[k % self.hosts]}?{k}" for k in range(n)]
         base = site.url(self.page)
         if self.tls:
             base = f"https://localhost:{site.tls}/{self.page}"
@@ -70,16 +74,18 @@ class Workload:
 _FEW = ("floor", "hardfetch", "pycurl", "wreq", "aiohttp", "curl_cffi")
 
 
-def _latency(concurrency: int) -> Workload:
+def _latency(concurrency: int, hosts: int, name: str = "") -> Workload:
+    where = "one host" if hosts == 1 else f"{hosts} hosts"
     return Workload(
-        f"latency-{concurrency}",
-        f"1 KiB after 200 ms, {concurrency:,} in flight",
+        f"latency-{concurrency}{name}",
+        f"1 KiB after 200 ms, {concurrency:,} in flight, {where}",
         "1k",
         max(4 * concurrency, 10_000),
-        _FEW if concurrency > 1000 else (*_FEW, "primp"),
+        _FEW,
         concurrency,
         timeout=60.0,
         delay_ms=200,
+        hosts=hosts,
     )
 
 
@@ -133,9 +139,19 @@ WORKLOADS = (
         impersonate="chrome",
         quick=True,
     ),
-    _latency(1000),
-    _latency(4000),
-    _latency(10_000),
+    Workload(
+        "9000-hosts",
+        "1 KiB from each of 9,000 hosts, one fetch each",
+        "1k",
+        9000,
+        ("floor", "hardfetch", "pycurl", "wreq", "aiohttp", "curl_cffi"),
+        delay_ms=0,
+        hosts=9000,
+    ),
+    _latency(1000, 250),
+    _latency(4000, 250),
+    _latency(10_000, 250),
+    _latency(10_000, 1, "-one-host"),
     Workload(
         "hang-20",
         "1 KiB, a fifth hangs for a timeout of 1 s",

@@ -1,0 +1,157 @@
+"""Small records from many threads to one file, by three writers.
+
+    python bench/writers.py [--threads 8] [--records 200000] [--rounds 5]
+
+lock: each thread encodes its record and writes it under one lock, as the documentation
+of many loggers has it; queue: threads put records into a queue.Queue, and one thread
+writes them; NdjsonWriter: hardfetch's. Each encodes by orjson, in the calling thread
+except with the queue, where the writer's thread does. Every run starts a new process;
+the figure is records per second from the first write until the file is complete.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+WRITERS = ("lock", "queue", "NdjsonWriter")
+
+
+def _record(thread: int, n: int) -> dict[str, Any]:
+    return {"thread": thread, "n": n, "url": "http://example.com/page", "ok": True}
+
+
+def _in_threads(threads: int, work: Callable[[int], None]) -> None:
+    running = [threading.Thread(target=work, args=(k,)) for k in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+
+
+def by_lock(path: Path, threads: int, each: int) -> None:
+    lock = threading.Lock()
+    with path.open("wb", 0) as file:
+
+        def work(k: int) -> None:
+            for n in range(each):
+                line = orjson.dumps(_record(k, n), option=orjson.OPT_APPEND_NEWLINE)
+                with lock:
+                    file.write(line)
+
+        _in_threads(threads, work)
+
+
+def by_queue(path: Path, threads: int, each: int) -> None:
+    records: queue.Queue[dict[str, Any] | None] = queue.Queue(10_000)
+
+    def write() -> None:
+        with path.open("wb") as file:
+            while (record := records.get()) is not None:
+                file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+
+    def work(k: int) -> None:
+        for n in range(each):
+            records.put(_record(k, n))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    _in_threads(threads, work)
+    records.put(None)
+    writer.join()
+
+
+def by_ndjson_writer(path: Path, threads: int, each: int) -> None:
+    from hardfetch import NdjsonWriter
+
+    with NdjsonWriter(path) as writer:
+
+        def work(k: int) -> None:
+            for n in range(each):
+                writer.write(_record(k, n))
+
+        _in_threads(threads, work)
+
+
+RUN = {"lock": by_lock, "queue": by_queue, "NdjsonWriter": by_ndjson_writer}
+
+
+def one(name: str, threads: int, records: int) -> float:
+    """Run one writer in this process; return records per second."""
+    each = records // threads
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "records"
+        start = time.perf_counter()
+        RUN[name](path, threads, each)
+        taken = time.perf_counter() - start
+        lines = path.read_bytes().splitlines()
+    if len(lines) != each * threads or any(line[-1:] != b"}" for line in lines):
+        raise SystemExit(f"{name} wrote {len(lines)} lines, not {each * threads}")
+    return each * threads / taken
+
+
+def measure(name: str, threads: int, records: int) -> float:
+    """Do `one` in a process of its own, far from this folder."""
+    words = ["--one", name, "--threads", str(threads), "--records", str(records)]
+    done = subprocess.run(
+        [sys.executable, Path(__file__).resolve(), *words],
+        cwd=tempfile.gettempdir(),
+        capture_output=True,
+        check=True,
+        timeout=300,
+    )
+    return float(json.loads(done.stdout))
+
+
+def rates(threads: int, records: int, rounds: int) -> dict[str, float]:
+    """Return the medians of records per second, over rounds with each in turn."""
+    found: dict[str, list[float]] = {name: [] for name in WRITERS}
+    for _ in range(rounds):
+        for name in WRITERS:
+            found[name].append(measure(name, threads, records))
+    return {name: median(values) for name, values in found.items()}
+
+
+def table(threads: int, records: int, rounds: int) -> Iterator[str]:
+    """Measure all, as lines of a table."""
+    yield f"### writers: small records to a file, {threads} threads"
+    yield ""
+    yield "| writer | records/s | / lock |"
+    yield "| --- | ---: | ---: |"
+    found = rates(threads, records, rounds)
+    for name, rate in found.items():
+        yield f"| {name} | {rate:,.0f} | {rate / found['lock']:.1f} |"
+    yield ""
+    yield f"{rounds} rounds."
+    yield ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--one", choices=WRITERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(one(options.one, options.threads, options.records))
+        return
+    print("\n".join(table(options.threads, options.records, options.rounds)))
+
+
+if __name__ == "__main__":
+    main()
