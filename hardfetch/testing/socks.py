@@ -72,11 +72,15 @@ def healthy5(reply: bytes = GRANTED, cut: int = 0, every: float = 0.2) -> Script
         if upstream is None:
             await peer.send(b"\x05\x05" + GRANTED[2:])
             return
-        if cut:
-            await peer.trickle(reply, every, cut)
-        else:
-            await peer.send(reply)
-        peer.join(upstream)
+        try:
+            if cut:
+                await peer.trickle(reply, every, cut)
+            else:
+                await peer.send(reply)
+            peer.join(upstream)
+        finally:
+            if peer.relay is None:  # the client did not wait for it
+                upstream.transport.close()
 
     return script
 
