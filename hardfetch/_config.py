@@ -209,7 +209,10 @@ class Config:
         c.resolve = self._list(options.resolve)
         c.allow_nets = self._list(options.allow_net)
         c.sensitive = self._list(options.sensitive_headers)
-        c.fields = ffi.NULL if options.fields is None else self._list(options.fields)
+        names = options.fields
+        if names is not None:  # the core knows twins by one name
+            names = tuple(dict.fromkeys(n.removesuffix("_base64") for n in names))
+        c.fields = ffi.NULL if names is None else self._list(names)
 
     def _set_tls_cache(self, path: str) -> None:
         store = store_at(path)

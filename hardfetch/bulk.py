@@ -14,6 +14,8 @@ from hardfetch.errors import DeadlineExceeded, HardfetchError
 from hardfetch.feed import Feeder, Stopped
 from hardfetch.judge import Judge, make_policy
 from hardfetch.parts import Policy
+from hardfetch.replay import Frames, Proof
+from hardfetch.resume import read_output
 from hardfetch.sinks import open_sink
 from hardfetch.stall import StallWatch
 from hardfetch.summary import Stats, Summary
@@ -73,7 +75,13 @@ class Run:
         return engine is not None and engine.cancel(seq)
 
     def execute(
-        self, source: Any, sink: Any, *, append: bool, skip: tuple[bytes, int] | None
+        self,
+        source: Any,
+        sink: Any,
+        *,
+        append: bool,
+        skip: tuple[bytes, int] | None,
+        resume: bool,
     ) -> Summary:
         """Run to the end. Raises SinkError, OSError of the source, EngineError."""
         began, cpu = time.monotonic(), _cpu_seconds()
@@ -81,6 +89,15 @@ class Run:
             stack.callback(self._stop.close)
             # The source first: a slip in its name must not cost the old output.
             chunks = sources.chunks(source, self._stop, stack)
+            if resume:
+                earlier = read_output(sink, self._options)
+                proof = Proof(earlier, self._packer, self._stop, stack)
+                if chunks is not None:
+                    chunks = proof.lines(source, chunks)
+                else:
+                    source = proof.items(source)
+                earlier.mend()
+                append, skip = True, earlier.skip()
             out = open_sink(sink, append=append, policy=_policy(self._options))
             closing = stack.enter_context(ExitStack())
             closing.callback(out.close)
@@ -165,7 +182,8 @@ class Run:
             except Exception as exc:  # noqa: BLE001 - raised again after the records
                 return exc
             # One by one: this one must not wait for the next, which may take its time.
-            feeder.frames(self._packer.item(item))
+            packed = type(item) is Frames
+            feeder.frames(item.data if packed else self._packer.item(item))
         return None
 
     def _wait(self, writer: Writer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from hardfetch import _ffi
 from hardfetch.errors import ClosedError
@@ -12,6 +12,22 @@ from hardfetch.request import MAX_LINE, Packer, too_long_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    class Intake(Protocol):
+        """What takes inputs: an engine, or what only compares them."""
+
+        def submit_lines(self, data: bytes, start: int = 0) -> tuple[int, int]:
+            """Take lines; return (code, bytes taken)."""
+
+        def submit(self, frames: bytes, start: int = 0) -> tuple[int, int, int]:
+            """Take packed requests; return (code, bytes taken, seq)."""
+
+        def wait_room(self, seconds: float) -> bool:
+            """Wait until there is room."""
+
+        def finish(self) -> None:
+            """Take note that nothing more comes."""
+
 
 BATCH = 256  # JSON lines that go over in one call
 _WAIT_SECONDS = 0.5
@@ -25,7 +41,7 @@ class Feeder:
     """Feeds one engine; its methods belong to one thread."""
 
     def __init__(
-        self, engine: _ffi.Engine, packer: Packer, stopped: Callable[[], bool]
+        self, engine: Intake, packer: Packer, stopped: Callable[[], bool]
     ) -> None:
         self._engine = engine
         self._packer = packer

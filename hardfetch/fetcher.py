@@ -89,22 +89,25 @@ class Fetcher:
         *,
         append: bool = False,
         skip: tuple[bytes, int] | None = None,
+        resume: bool = False,
     ) -> Summary:
         """Fetch everything in source and write one NDJSON record each to sink.
 
         `source` is a path or a file of lines, or an iterable of URLs, mappings and
         `Request`s. `sink` is a path (compressed by .gz and .zst), a descriptor, a file
         or an `NdjsonWriter`; a file is emptied first unless `append`. `skip` is a
-        bitmap of inputs that have their record already, and its length in bits.
+        bitmap of inputs that have their record already, and its length in bits. With
+        `resume` these are found in the sink, a path, and what is left is appended.
 
-        Returns after the last record is written, or after `stop`. Raises SinkError when
-        the sink fails, OSError when a source does, and what an iterable raises, after
-        the records of what came before.
+        Returns after the last record is written, or after `stop`. Raises OptionError
+        when it can't be proved that resuming is right, SinkError when the sink fails,
+        OSError when a source does, and what an iterable raises, after the records of
+        what came before.
         """
         run = Run(self.options, self._packer)
         self._begin(run)
         try:
-            return run.execute(source, sink, append=append, skip=skip)
+            return run.execute(source, sink, append=append, skip=skip, resume=resume)
         finally:
             self._end(run, run.stats())
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from hardfetch.parts import Out, Policy
 
+INCOMPLETE = ".incomplete"  # at the end of a hidden part's name
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _FIELD = re.compile(r"\{part(?::0?([1-9]?[0-9]?)d?)?\}")
 
@@ -61,8 +62,16 @@ class Template:
 
 def hidden(path: str) -> str:
     """Return the name under which a part stands until it is complete."""
-    folder, _, name = path.rpartition("/")
-    return f"{folder}{'/' if '/' in path else ''}.{name}.incomplete"
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}.{name}{INCOMPLETE}"
+
+
+def visible(path: str) -> str:
+    """Return the name that a part is to have; one that is not hidden has it."""
+    folder, slash, name = path.rpartition("/")
+    if name.startswith(".") and name.endswith(INCOMPLETE):
+        name = name[1 : -len(INCOMPLETE)]
+    return f"{folder}{slash}{name}"
 
 
 class PartShelf:
@@ -106,22 +115,17 @@ def parts_of(template: Template) -> tuple[list[str], list[str]]:
         number = template.number(base + name)
         if number is not None:
             whole[number] = base + name
-        elif name.startswith(".") and name.endswith(".incomplete"):
-            number = template.number(base + name[1 : -len(".incomplete")])
-            if number is not None:
-                cut[number] = base + name
+            continue
+        number = template.number(visible(base + name))
+        if number is not None:
+            cut[number] = base + name
     return [whole[n] for n in sorted(whole)], [cut[n] for n in sorted(cut)]
 
 
 def next_number(template: Template, *names: str) -> int:
     """Return the number behind those of the given parts, hidden ones too."""
-    numbers = [-1]
-    for name in names:
-        folder, slash, last = name.rpartition("/")
-        if last.startswith(".") and last.endswith(".incomplete"):
-            last = last[1 : -len(".incomplete")]
-        numbers.append(template.number(folder + slash + last) or 0)
-    return max(numbers) + 1
+    numbers = [template.number(visible(name)) or 0 for name in names]
+    return max(numbers, default=-1) + 1
 
 
 # --- behind a URL -----------------------------------------------------------------

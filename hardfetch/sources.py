@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import select
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from hardfetch.errors import OptionError
 from hardfetch.request import MAX_LINE, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import ExitStack
 
     Input: TypeAlias = str | bytes | Mapping[str, Any] | Request
@@ -56,6 +59,23 @@ def is_path(source: object) -> bool:
     return isinstance(source, os.PathLike) or (
         isinstance(source, str) and "://" not in source
     )
+
+
+def rewinder(source: Any) -> Callable[[], None] | None:
+    """Return what makes `chunks` give the same bytes again; None where nothing does."""
+    if is_path(source):
+        return None if not Path(source).is_file() else lambda: None
+    if source is sys.stdin and hasattr(source, "buffer"):
+        source = source.buffer
+    if isinstance(source, (io.BufferedReader, io.BufferedRandom)):
+        with suppress(OSError, ValueError):
+            if source.seekable():
+                return functools.partial(_seek, source, source.tell())
+    return None
+
+
+def _seek(source: io.BufferedReader | io.BufferedRandom, at: int) -> None:
+    source.seek(at)
 
 
 def chunks(source: Any, stop: Stop, stack: ExitStack) -> Iterator[bytes] | None:

@@ -87,6 +87,7 @@ class _Command:
         self._output: str = given.pop("output")
         self._summary: str | None = given.pop("summary")
         self._quiet: bool = given.pop("quiet")
+        self._resume = bool(given.pop("resume"))
         self._shows_progress = not (given.pop("no_progress") or self._quiet)
         self._options = {k: v for k, v in given.items() if v is not None and v != ()}
 
@@ -113,13 +114,13 @@ class _Command:
         sink: int | str = _STDOUT if self._output == "-" else self._output
         lines = io.BufferedReader(sources, _READ)
         if not self._shows_progress:
-            return fetcher.run(lines, sink)
+            return fetcher.run(lines, sink, resume=self._resume)
 
         def look() -> Snapshot | None:
             return _snapshot(fetcher, sources)
 
         with Progress(look):
-            return fetcher.run(lines, sink)
+            return fetcher.run(lines, sink, resume=self._resume)
 
     def _read_data(self) -> None:
         data = self._options.get("data")

@@ -112,6 +112,7 @@ _TELLING = (
     click.option(
         "-o", "--output", metavar="FILE", default="-", help="Records go here [stdout]"
     ),
+    _flag("--resume", text="Go on: fetch what has no record in -o FILE yet"),
     _value("--fsync", metavar="WHEN", text="never, interval (1 s) or close [never]"),
     _value("--rotate-size", metavar="SIZE", text="Bytes of a part of -o 'x-{part}'"),
     _value("--rotate-time", metavar="TIME", text="The same in time"),

@@ -55,12 +55,16 @@ class Sources(io.RawIOBase):
         self.size: int | None = 0  # bytes in all; None while that can't be known
         self.ended = False  # all was read, or stop() was called
         self._parts: list[io.FileIO | io.BytesIO] = []
+        self._begins: list[int] = []  # of each part: stdin may stand anywhere
+        self._next = 0  # number of the part that is being read
         self._at_line_end = True
         self._stopped = threading.Event()
         self._wake = os.pipe()
         try:
             for name in names or ("-",):
                 self._parts.append(self._open(name))
+            if self.size is not None:
+                self._begins = [part.tell() for part in self._parts]
         except BaseException:
             self.close()
             raise
@@ -95,8 +99,8 @@ class Sources(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Read what one read of the present source brings; 0 at the end of the last."""
         view = memoryview(buffer).cast("B")
-        while self._parts:
-            part = self._parts[0]
+        while self._next < len(self._parts):
+            part = self._parts[self._next]
             if isinstance(part, io.FileIO):
                 self._wait(part.fileno())
             if self._stopped.is_set():
@@ -108,12 +112,30 @@ class Sources(io.RawIOBase):
                 self.position += count
                 self._at_line_end = view[count - 1] == 0x0A
                 return count
-            self._parts.pop(0).close()
+            self._next += 1
             if not self._at_line_end:
                 self._at_line_end = True
                 view[:1] = b"\n"
                 return 1
         self.ended = True
+        return 0
+
+    def seekable(self) -> bool:
+        """Tell whether all sources are regular files or URLs, which can be reread."""
+        return self.size is not None
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self.position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Begin again from the start: no other place can be gone to."""
+        if offset != 0 or whence != io.SEEK_SET or not self.seekable():
+            raise io.UnsupportedOperation("sources can only be read from their start")
+        for part, begin in zip(self._parts, self._begins, strict=True):
+            part.seek(begin)
+        self._next, self._at_line_end = 0, True
+        self.position, self.ended = 0, self._stopped.is_set()
         return 0
 
     def holds(self, status: os.stat_result) -> bool:
