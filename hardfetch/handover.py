@@ -36,15 +36,17 @@ class Queue:
         """Append what waits to batch, in order; return its bytes. Thread: the writer.
 
         The thread that fills puts a buffer among the full ones before it begins the
-        next: so a new one is not looked at while there are old ones.
+        next: so a new one is not looked at while there are old ones. In between the
+        full one is still the buffer as well: `taken` tells that it was had.
         """
         size = 0
         while True:
             while self.full and size < BATCH:
                 whole = self.full.popleft()
-                if len(whole) > whole.taken:
-                    batch.append(whole[whole.taken :] if whole.taken else whole)
-                    size += len(whole) - whole.taken
+                taken, whole.taken = whole.taken, len(whole)
+                if whole.taken > taken:
+                    batch.append(whole[taken:] if taken else whole)
+                    size += whole.taken - taken
             buffer = self.buffer
             if not self.full:
                 break
