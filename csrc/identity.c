@@ -390,7 +390,8 @@ static void dress_network(const hf_identity *id, CURL *easy) {
     c->curl_easy_setopt(easy, CURLOPT_DNS_CACHE_TIMEOUT, -1L); /* see lane.h */
     c->curl_easy_setopt(easy, CURLOPT_PIPEWAIT, 0L);
     c->curl_easy_setopt(easy, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
-    if (id->resolve != NULL) {
+    /* Each handle would put them all into the share again. */
+    if (id->resolve != NULL && !id->named) {
         c->curl_easy_setopt(easy, CURLOPT_RESOLVE, id->resolve);
     }
     if (cfg->dns_servers[0] != '\0') {

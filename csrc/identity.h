@@ -33,6 +33,7 @@ typedef struct hf_identity {
     int32_t filling;   /* lane that new transfers go to */
     int32_t busy;      /* transfers in the multis */
     bool cookies;      /* it keeps cookies: those of a session */
+    bool named;        /* its share has the addresses of `resolve` */
     char *impersonate; /* owned; "" = none */
     long http_version; /* CURL_HTTP_VERSION_… */
     uint32_t hash;

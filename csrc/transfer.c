@@ -181,7 +181,7 @@ static bool encrypted(const hf_transfer *t) {
 
 static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
     hf_loop *l = t->identity->loop;
-    t->resolved = true;
+    t->resolved = t->identity->named = true;
     if (l->settings->c.deny_private && !hf_addr_public(&a->addr, &l->settings->nets)) {
         t->stop = HF_STOP_BLOCKED;
         return CURL_SOCKET_BAD;
