@@ -283,6 +283,17 @@ def _ending() -> list[Spec]:
             on_request(sends(lambda s: frame(HEADERS, END_HEADERS, s.id, b"\xff" * 9))),
             ignored, hangs=True, gauntlet=True,
         ),
+        one("interim-close", "a 103, then FIN",
+            on_request(sends(lambda s: headers(s.id, [(":status", "103")]), "close")),
+            lost),
+        one("interim-flood", "10,000 103s before the 200",
+            on_request(
+                sends(
+                    lambda s: headers(s.id, [(":status", "103"), ("x-i", "1")]) * 10000
+                    + hints(s)
+                )
+            ),
+            (OK, "headers_too_large", "http2_error")),
         one("interim-103", "three 103s before the 200", on_request(sends(hints)), (OK,),
             status=200, content=b"hello"),
     ]  # fmt: skip
