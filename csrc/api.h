@@ -149,6 +149,7 @@ typedef struct hf_event {
     int64_t elapsed;   /* us of this attempt */
     int64_t since;     /* us since acceptance */
     int64_t left;      /* us until the job's deadline; -1 = none */
+    int32_t pair_failures; /* in a row of this exit with this host, this one included */
     int64_t exit_quiet; /* us since the exit answered anybody last; -1 = never */
     char retry_after[64]; /* header as it came, cut; "" = none */
     char date[64];     /* likewise, for the server's clock */

@@ -8,6 +8,7 @@
 #include "exits_parts.h"
 
 #define PROBE_AGAIN 1000000 /* us */
+#define PAIR_TIME 60000000  /* us until a failure with a host is forgotten */
 
 /* --- the table ---------------------------------------------------------------------
  */
@@ -27,6 +28,7 @@ void hf_exits_free(hf_exits *x) {
     free(x->shelf);
     free(x->tiers);
     hf_memo_free(&x->pins);
+    hf_memo_free(&x->failures);
     hf_memo_free(&x->refusals);
     pthread_mutex_destroy(&x->lock);
 }
@@ -211,13 +213,14 @@ static void measure(hf_exit *e, double elapsed, int64_t now) {
     e->measured_at = now;
 }
 
-static void learn(hf_exit *e, int news, double elapsed, int64_t now) {
+static void learn(hf_exits *x, hf_exit *e, int news, double elapsed, int64_t now) {
     switch (news) {
     case HF_EXIT_ANSWERED:
         e->answered++;
         e->streak = 0;
         e->last_ok = now;
         measure(e, elapsed, now);
+        x->typical += (elapsed - x->typical) * (x->typical > 0 ? 0.05 : 1);
         break;
     case HF_EXIT_FAILED:
         e->streak++;
@@ -236,7 +239,7 @@ void hf_exits_end(hf_exits *x, int32_t number, int news, int64_t elapsed, int64_
     hf_exit *e = hf_exits_find(x, number);
     if (e != NULL) {
         e->in_flight -= e->in_flight > 0;
-        learn(e, news, (double)elapsed, now);
+        learn(x, e, news, (double)elapsed, now);
         if (e->probing && e->row.state == HF_EXIT_BENCHED) {
             /* Policy hears of the result and says what the exit is now; until then
              * nobody else tries it, for a second at the most. */
@@ -246,6 +249,22 @@ void hf_exits_end(hf_exits *x, int32_t number, int news, int64_t elapsed, int64_
         }
     }
     pthread_mutex_unlock(&x->lock);
+}
+
+int32_t hf_exits_pair(hf_exits *x, int32_t number, const hf_wish *w, bool served,
+                      int64_t now) {
+    pthread_mutex_lock(&x->lock);
+    int32_t count = 0;
+    if (!served || x->failures.entries != NULL) {
+        uint64_t key = hf_exits_pair_key(w->host, w->host_len, number);
+        int32_t before = hf_memo_get(&x->failures, key, now);
+        count = served ? 0 : (before > 0 ? before : 0) + 1;
+        if (count > 0 || before > 0) {
+            hf_memo_put(&x->failures, key, count, now + (served ? 0 : PAIR_TIME), now);
+        }
+    }
+    pthread_mutex_unlock(&x->lock);
+    return count;
 }
 
 int64_t hf_exits_quiet(hf_exits *x, int32_t number, int64_t now) {

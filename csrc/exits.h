@@ -43,8 +43,10 @@ typedef struct hf_exits {
     int64_t wait_limit; /* us */
     int64_t sticky;     /* us that a session keeps its exit, 0 = it does not */
     hf_memo pins;       /* session to exit */
+    hf_memo failures;   /* (host, exit) to failures in a row */
     hf_memo refusals;   /* (host, exit) that is avoided; host to its lowest tier */
     uint64_t random;
+    double typical; /* us: latency of whatever exits answer; 0 = none did */
 } hf_exits;
 
 void hf_exits_init(hf_exits *x);
@@ -95,6 +97,10 @@ enum {
 
 /* Ends what pick or start began. */
 void hf_exits_end(hf_exits *x, int32_t number, int news, int64_t elapsed, int64_t now);
+
+/* Counts failures in a row of an exit with a host. Returns how many: 0 once served. */
+int32_t hf_exits_pair(hf_exits *x, int32_t number, const hf_wish *w, bool served,
+                      int64_t now);
 
 /* us since the exit answered last, -1 = never. */
 int64_t hf_exits_quiet(hf_exits *x, int32_t number, int64_t now);

@@ -26,6 +26,9 @@ struct hf_exit {
 /* The exit with this number, or NULL. */
 hf_exit *hf_exits_find(const hf_exits *x, int32_t number);
 
+/* The key of an exit and a host in a memo. */
+uint64_t hf_exits_pair_key(const char *host, size_t host_len, int32_t number);
+
 /* Sets probe_at anew: some bench was changed. */
 void hf_exits_plan_probe(hf_exits *x);
 

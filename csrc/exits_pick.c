@@ -30,6 +30,21 @@ static uint64_t pair_key(uint64_t host, int32_t number) {
     return hf_memo_hash(host, &number, sizeof number);
 }
 
+uint64_t hf_exits_pair_key(const char *host, size_t host_len, int32_t number) {
+    return pair_key(hf_memo_hash(HF_MEMO_SEED, host, host_len), number);
+}
+
+/* How much is left of what was known when it was last measured. */
+static double fade_of(const hf_exit *e, int64_t now) {
+    return exp(-(double)(now - e->measured_at) / HF_EXIT_DECAY);
+}
+
+/* Failures count as well until then: those that come at once would soon be many before
+ * policy can bench the exit. */
+static bool proves_itself(const hf_exit *e, int64_t now) {
+    return e->in_flight + e->streak * fade_of(e, now) < e->row.unproven;
+}
+
 static bool has_room(const hf_exit *e, const want *w) {
     if (e->row.exclusive == HF_LEASE_REQUEST && e->in_flight > 0) {
         return false;
@@ -38,7 +53,7 @@ static bool has_room(const hf_exit *e, const want *w) {
         return e->owner == w->session;
     }
     bool unproven = e->row.unproven > 0 && e->answered == 0;
-    return !unproven || e->in_flight < e->row.unproven;
+    return !unproven || proves_itself(e, w->now);
 }
 
 static bool avoided(const hf_exits *x, const hf_exit *e, const want *w) {
@@ -46,16 +61,19 @@ static bool avoided(const hf_exits *x, const hf_exit *e, const want *w) {
            hf_memo_get(&x->refusals, pair_key(w->host, e->row.number), w->now) >= 0;
 }
 
-static double cost(const hf_exit *e, int64_t now) {
-    double latency = UNMEASURED;
+static double cost(const hf_exits *x, const hf_exit *e, int64_t now) {
+    /* A new one is taken for one like the others, or it would never be tried. */
+    double latency = x->typical > 0 ? x->typical : UNMEASURED;
+    double streak = e->streak;
     if (e->latency > 0) {
-        /* Without news an old peak fades, or the exit would never be tried again. */
-        latency = e->latency * exp(-(double)(now - e->measured_at) / HF_EXIT_DECAY);
-        latency = latency > LEAST ? latency : LEAST;
+        /* Without news old peaks fade, or the exit would never be tried again. */
+        double fade = fade_of(e, now);
+        latency = e->latency * fade > LEAST ? e->latency * fade : LEAST;
+        streak *= fade;
     }
     double weight = e->row.weight > 0 ? e->row.weight : 1;
     /* One that refuses at once must not look like the quickest of all. */
-    return latency * (e->in_flight + 1.0) * (e->streak + 1.0) / weight;
+    return latency * (e->in_flight + 1.0) * (streak + 1.0) / weight;
 }
 
 static hf_exit *due_probe(const hf_exits *x, int32_t tier, const want *w) {
@@ -85,7 +103,8 @@ static hf_exit *draw(hf_exits *x, const hf_exit_tier *t, const want *w, bool str
         for (int32_t i = 0; i < t->n; i++) {
             hf_exit *e = x->shelf[t->at + (at + i) % t->n];
             if (e != best && has_room(e, w) && !(strict && avoided(x, e, w))) {
-                bool better = best == NULL || cost(e, w->now) < cost(best, w->now);
+                bool better =
+                    best == NULL || cost(x, e, w->now) < cost(x, best, w->now);
                 best = better ? e : best;
                 break;
             }
@@ -199,7 +218,7 @@ int hf_exits_pick(hf_exits *x, const hf_wish *wish, int64_t now, hf_pick *out) {
 void hf_exits_avoid(hf_exits *x, const char *host, int32_t number, int32_t tier,
                     int64_t until, int64_t now) {
     pthread_mutex_lock(&x->lock);
-    uint64_t key = pair_key(hf_memo_hash(HF_MEMO_SEED, host, strlen(host)), number);
+    uint64_t key = hf_exits_pair_key(host, strlen(host), number);
     hf_memo_put(&x->refusals, key, tier > 0 ? tier : 0, until, now);
     pthread_mutex_unlock(&x->lock);
 }

@@ -73,9 +73,11 @@ typedef struct hf_request {
     int32_t exit;           /* number in the table of exits, -1 = none */
     bool exit_probe;        /* the exit was tried with this one */
     bool host_alive;        /* its host answered another meanwhile */
+    int32_t pair_failures;  /* in a row of exit and host */
     uint64_t host_requests; /* first attempts to its host, when it ended */
     bool matched;           /* the body holds a pattern that policy asks for */
     bool fresh;
+    bool asks; /* the others of its host wait while it looks the name up */
     bool cancelled;
     bool leaked;    /* libcurl may hold its body: freed with the shard */
     hf_slice input; /* as given */

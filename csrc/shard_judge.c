@@ -48,6 +48,7 @@ static void fill_event(const hf_request *r, const char *host, int64_t now,
                 (r->fresh ? HF_EV_FRESH : 0) | (r->grant.probe ? HF_EV_PROBE : 0) |
                 (r->matched ? HF_EV_MATCHED : 0) | (r->host_alive ? HF_EV_ALIVE : 0);
     ev->proxy = r->exit;
+    ev->pair_failures = r->pair_failures;
     ev->host_requests = (int64_t)r->host_requests;
     size_t ns =
         r->session.n < sizeof ev->session - 1 ? r->session.n : sizeof ev->session - 1;
@@ -107,13 +108,12 @@ static bool is_gate(const hf_shard *s, int status) {
 }
 
 /* What an end says about the exit, as proxy_mark of hardfetch/classify.py has it. */
-static int exit_news(const hf_pace_end *e) {
+static int exit_news(const hf_outcome *e, int status) {
     switch (e->type) {
     case HF_T_NONE:
         /* Over plain http a proxy answers with these in its own name. */
-        return e->status == 502 || e->status == 503 || e->status == 504
-                   ? HF_EXIT_SUSPECT
-                   : HF_EXIT_ANSWERED;
+        return status == 502 || status == 503 || status == 504 ? HF_EXIT_SUSPECT
+                                                               : HF_EXIT_ANSWERED;
     case HF_T_HEADERS_TOO_LARGE:
     case HF_T_REDIRECT_LOOP:
     case HF_T_TOO_MANY_REDIRECTS:
@@ -138,7 +138,8 @@ static void land(hf_shard *s, hf_request *r, int64_t now) {
     hf_heap_remove(&s->heap, &r->due);
     hf_heap_remove(&s->hards, &r->hard);
     if (r->exit >= 0) {
-        hf_exits_end(&s->shared->exits, r->exit, exit_news(&end), end.elapsed, now);
+        hf_exits_end(&s->shared->exits, r->exit, exit_news(&r->outcome, end.status),
+                     end.elapsed, now);
         s->exits_at = 0; /* it may be free now */
     }
     r->host_alive = r->host->pace.last_ok > r->attempt_start;
@@ -198,6 +199,17 @@ static bool put_off(hf_shard *s, hf_request *r, int64_t now) {
     return true;
 }
 
+/* A host may refuse one exit and serve it others' pages: told pair by pair. */
+static void note_pair(hf_shard *s, hf_request *r, int status, int64_t now) {
+    int news = exit_news(&r->outcome, status);
+    hf_wish w = {.host = r->url.hostport, .host_len = r->url.hostport_len};
+    bool served =
+        news == HF_EXIT_ANSWERED && status != 403 && status != 429 && !r->matched;
+    if (news != HF_EXIT_NO_NEWS) {
+        r->pair_failures = hf_exits_pair(&s->shared->exits, r->exit, &w, served, now);
+    }
+}
+
 void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
     land(s, r, now);
     if (put_off(s, r, now)) {
@@ -206,6 +218,9 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
     int status = r->response != NULL ? r->response->status : 0;
     hf_request_note_attempt(r, status, now - r->attempt_start, r->proxy_shown);
     r->matched = matches(s, r);
+    if (r->exit >= 0) {
+        note_pair(s, r, status, now);
+    }
     if (r->n_attempts > 0 && policy_wants(s, r)) {
         judge(s, r, now);
         return;

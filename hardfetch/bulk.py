@@ -69,6 +69,12 @@ class Run:
         """End it now: the interpreter exits or the fetcher closes."""
         self.stop(0.0)
 
+    def reload_proxies(self) -> None:
+        """Load the proxies again soon."""
+        judge = self._judge
+        if judge is not None:
+            judge.reload()
+
     def cancel(self, seq: int) -> bool:
         """End one request with `cancelled`."""
         engine = self._engine

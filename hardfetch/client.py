@@ -95,6 +95,10 @@ class Client:
         with suppress(HardfetchError):
             self.engine.cancel(seq)
 
+    def reload_proxies(self) -> None:
+        """Load the proxies again soon."""
+        self._judge.reload()
+
     def cancel(self, seq: int) -> bool:
         """End a request with `cancelled`."""
         return self.engine.cancel(seq)

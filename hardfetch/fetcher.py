@@ -200,6 +200,15 @@ class Fetcher:
         for job in self._active:
             job.stop(seconds)
 
+    def reload_proxies(self) -> None:
+        """Load the proxies again, from their file or callable, within a second.
+
+        Who stays keeps health and connections; requests in flight over one that is gone
+        go on. Fit for a signal handler.
+        """
+        for job in self._active:  # no lock: see stop
+            job.reload_proxies()
+
     def stats(self) -> Stats:
         """Return the counters of what runs now, else of the run before."""
         self._check()

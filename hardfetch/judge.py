@@ -6,6 +6,8 @@ that it does without. It sleeps in C while nothing fails.
 
 from __future__ import annotations
 
+import copy
+import math
 import threading
 import time
 from contextlib import suppress
@@ -29,6 +31,7 @@ __all__ = ["Judge"]
 
 _BATCH = 256  # events taken at once
 _TURN = 0.5  # seconds of one call into the core
+_RENEW = 5.0  # seconds between two calls for proxies while none lives
 _LOOK = 0.25  # seconds between two looks at the proxies' file and at what C counts
 _JOIN_SECONDS = 2.0
 
@@ -56,11 +59,12 @@ class Judge:
     def __init__(self, engine: Engine, options: Options, policy: Policy) -> None:
         self.policy = policy
         self._engine = engine
-        self._source = options.proxies
+        # A copy: others that use the same options look at the file by themselves.
+        self._source = copy.copy(options.proxies)
         self._lock = threading.Lock()  # over policy: the thread, and health()
         self._reload = threading.Event()
         self._complained = False
-        self._looked = 0.0
+        self._looked = self._renewed = 0.0
         self._thread = threading.Thread(
             target=self._run, name="hardfetch-policy", daemon=True
         )
@@ -78,7 +82,7 @@ class Judge:
             self._thread.join(_JOIN_SECONDS)
 
     def reload(self) -> None:
-        """Load the proxies again at the next look. Fit for a signal handler."""
+        """Load the proxies again within `_TURN`. Fit for a signal handler."""
         self._reload.set()
 
     def report(self) -> dict[str, Any]:
@@ -115,8 +119,10 @@ class Judge:
         news = {event.seq for event in events if event.flags & _NEWS}
         started = self._engine.stats()
         requests = int(started.started) - int(started.retries)
+        verdicts: list[Verdict] = []
         with self._lock:
-            verdicts = self._ask(failures, now, requests)
+            for failure in failures:
+                verdicts += self._ask(failure, now, requests)
         answers = [verdict for verdict in verdicts if verdict.seq not in news]
         asked = {f.seq for f in failures} - news
         # Whatever policy had nothing to say about is final as it is.
@@ -126,18 +132,14 @@ class Judge:
         self._send_orders(now)
         self._engine.verdicts(answers)
 
-    def _ask(self, failures: list[Failure], now: float, requests: int) -> list[Verdict]:
+    def _ask(self, failure: Failure, now: float, requests: int) -> list[Verdict]:
         try:
-            return self.policy.handle(failures, now, requests=requests)
+            return self.policy.handle([failure], now, requests=requests)
         except Exception:  # noqa: BLE001 - a slip in a user's policy must not hang the run
             if not self._complained:
                 self._complained = True
-                import traceback  # hardly ever needed
-
-                warn(f"the retry policy failed: {traceback.format_exc()}")
-            return [
-                Verdict(f.seq, retry=False, denied="policy_error") for f in failures
-            ]
+                warn(f"the retry policy failed: {_trace()}")
+            return [Verdict(failure.seq, retry=False, denied="policy_error")]
 
     def _send_orders(self, now: float) -> None:
         with self._lock:
@@ -172,13 +174,31 @@ class Judge:
 
     def _load_again(self, pool: ProxyPool, now: float) -> None:
         source = self._source
-        if source is None or not (self._reload.is_set() or source.changed()):
+        if source is None:
+            return
+        asked = self._reload.is_set() or source.changed()
+        if not asked and not (
+            source.renews and not pool.live() and now - self._renewed >= _RENEW
+        ):
             return
         self._reload.clear()
+        self._renewed = now
         try:
-            pool.replace(source.load(), now)
+            found = source.load()
+            if found:
+                pool.replace(found, now)
+            else:  # as a file that is being written anew may be for a moment
+                warn("proxies kept as they are: the list is empty")
         except OptionError as exc:
             warn(f"proxies kept as they are: {exc}")
+        except Exception:  # noqa: BLE001 - a user's callable must not end the thread
+            warn(f"proxies kept as they are: {_trace()}")
+
+
+def _trace() -> str:
+    import traceback  # hardly ever needed
+
+    return traceback.format_exc()
 
 
 def _text(field: Any) -> str:
@@ -216,7 +236,8 @@ def _failure(event: Any) -> Failure:
         probe=bool(flags & _PROBE),
         host_alive=bool(flags & _ALIVE),
         host_requests=event.host_requests,
-        exit_quiet=None if event.exit_quiet < 0 else event.exit_quiet / 1e6,
+        pair_failures=event.pair_failures if event.proxy >= 0 else -1,
+        exit_quiet=math.inf if event.exit_quiet < 0 else event.exit_quiet / 1e6,
     )
 
 

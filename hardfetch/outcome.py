@@ -62,7 +62,9 @@ class Failure:
     probe: bool = False  # the one request that a closed gate or breaker let through
     host_alive: bool = False  # the host answered another request since this one began
     host_requests: int = -1  # first attempts to the host so far, -1 = unknown
-    exit_quiet: float | None = None  # since the exit answered last, None = unknown
+    pair_failures: int = -1  # in a row of exit and host, this included; -1 = unknown
+    # Since the exit answered anybody last; infinite: it never did; None: unknown.
+    exit_quiet: float | None = None
     silent: int = 0  # silent retries among the attempts; filled in by Policy
 
     @property

@@ -120,6 +120,16 @@ def _patterns(name: str, value: Any) -> dict[str, Any]:
     return {name: tuple(out)}
 
 
+def _exclusive(name: str, value: Any) -> dict[str, Any]:
+    return {name: values.choice(name, value, ("request", "session"))}
+
+
+def _pool(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, PoolOptions):
+        raise OptionError(f"{name}: give PoolOptions")
+    return {"_pool": value}
+
+
 def _count(name: str, value: Any) -> dict[str, Any]:
     return {name: values.count(name, value, least=0, most=1000)}
 
@@ -137,6 +147,8 @@ CHECKS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
     "proxy_file": _proxy_file,
     "proxy_wait": _wait,
     "sticky": _wait,
+    "exclusive": _exclusive,
+    "pool": _pool,
     "rate": _rate,
     "delay": _wait,
     "jitter": _share,
@@ -150,6 +162,8 @@ def _settle_proxies(kept: dict[str, Any]) -> None:
     given = kept.pop("_given", ())
     path, call = kept.pop("_file", None), kept.pop("_call", None)
     wait, sticky = kept.pop("proxy_wait", None), kept.pop("sticky", None)
+    pool = kept.pop("_pool", None) or PoolOptions()
+    exclusive = kept.pop("exclusive", pool.exclusive)
     if not (given or path or call):
         return
     if kept.get("proxy"):
@@ -157,7 +171,7 @@ def _settle_proxies(kept: dict[str, Any]) -> None:
     source = ProxySource(given, path, call)
     if not source.load():
         raise OptionError("proxy: the list is empty; give at least one proxy")
-    pool = PoolOptions()
+    pool = replace(pool, exclusive=exclusive)
     if wait is not None:
         pool = replace(pool, wait_limit=wait)
     if sticky:

@@ -145,8 +145,9 @@ class Policy:
         job = self._jobs.get(event.seq)
         if job is not None:
             event = replace(event, silent=job.silent)
-        if self.pool is not None and event.exit_quiet is not None:
-            self.pool.heard(event.proxy, now - event.exit_quiet)
+        quiet = event.exit_quiet
+        if self.pool is not None and quiet is not None and quiet < math.inf:
+            self.pool.heard(event.proxy, now - quiet)
         if self._is_good(event):
             self._jobs.pop(event.seq, None)
             self._heal(event, job, now)
@@ -193,14 +194,20 @@ class Policy:
             return False
         mark = proxy_mark(event.error, event.origin, event.status)
         if event.matched or (not event.error and event.status in _BLOCKED):
-            self.pool.blocked(event.proxy, event.host, now)
+            self.pool.blocked(event.proxy, event.host, now, event.pair_failures)
         if mark is Mark.HEAL:
             self.pool.succeeded(event.proxy, event.host, event.elapsed, now)
             return False
         if mark is Mark.SUSPECT and event.host_alive:
             mark = Mark.HURT
         self.pool.failed(
-            event.proxy, event.host, event.elapsed, now, mark=mark, error=event.error
+            event.proxy,
+            event.host,
+            event.elapsed,
+            now,
+            mark=mark,
+            error=event.error,
+            pair_failures=event.pair_failures,
         )
         return mark is Mark.SUSPECT
 

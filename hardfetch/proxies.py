@@ -64,12 +64,6 @@ class ProxyPool:
         """Return the number of exits, benched ones included."""
         return len(self._exits)
 
-    def __repr__(self) -> str:
-        """Return a text without addresses or credentials."""
-        return f"<ProxyPool of {len(self._exits)}>"
-
-    # The table
-
     def replace(self, proxies: Iterable[Proxy | str], now: float) -> None:
         """Make the pool hold exactly these. Who stays keeps number and health.
 
@@ -128,8 +122,6 @@ class ProxyPool:
         """Return all exits for a summary, those that wasted most time first."""
         lines = [exit_.health(now) for exit_ in self._exits.values()]
         return sorted(lines, key=lambda line: (-line.wasted, line.number))
-
-    # Choosing
 
     def choose(
         self,
@@ -223,6 +215,10 @@ class ProxyPool:
         ]
         return NoExit(*min(ends)) if ends else NoExit(math.inf)
 
+    def live(self) -> int:
+        """Return how many exits are neither benched nor dead."""
+        return sum(exit_.live for exit_ in self._exits.values())
+
     def empty(self) -> bool:
         """Tell that no exit can ever come back by itself."""
         return all(exit_.dead for exit_ in self._exits.values())
@@ -234,15 +230,13 @@ class ProxyPool:
 
     def tier_of(self, number: int) -> int:
         """Return the exit's tier, -1 once it is gone."""
-        exit_ = self._exits.get(number)
-        return -1 if exit_ is None else exit_.proxy.tier
+        proxy = self.get(number)
+        return -1 if proxy is None else proxy.tier
 
     def is_up(self, number: int) -> bool:
         """Tell whether the exit is neither benched, dead nor gone."""
         exit_ = self._exits.get(number)
         return exit_ is not None and exit_.live
-
-    # Life of a request
 
     def start(self, number: int, now: float) -> None:
         """Note that a request leaves by this exit."""
@@ -283,13 +277,17 @@ class ProxyPool:
         *,
         mark: Mark = Mark.HURT,
         error: str = "",
+        pair_failures: int = -1,
     ) -> None:
-        """Note a failure. ``Mark.SUSPECT`` tells on pair and latency only."""
+        """Note a failure. ``Mark.SUSPECT`` tells on pair and latency only.
+
+        ``pair_failures``: in a row of exit and host, where somebody counts them.
+        """
         exit_ = self._exits.get(number)
         if exit_ is None or mark in (Mark.NONE, Mark.HEAL):
             return
         exit_.measure(max(elapsed, exit_.latency), now, self.options)
-        self._pair_failed(number, host, now)
+        self._pair_failed(number, host, now, pair_failures)
         if mark is Mark.HURT:
             self._charge(exit_, now - elapsed, elapsed, now)
             if error == "proxy_auth":
@@ -301,7 +299,9 @@ class ProxyPool:
         if exit_ is not None:
             self._charge(exit_, started, elapsed, now)
 
-    def blocked(self, number: int, host: str, now: float) -> None:
+    def blocked(
+        self, number: int, host: str, now: float, pair_failures: int = -1
+    ) -> None:
         """Note that the host refused this exit (403, 429, a captcha).
 
         The exit is well; the pair is avoided, and after a few the host's requests start
@@ -310,7 +310,7 @@ class ProxyPool:
         exit_ = self._exits.get(number)
         if exit_ is None:
             return
-        self._pair_failed(number, host, now)
+        self._pair_failed(number, host, now, pair_failures)
         tiers = {e.proxy.tier for e in self._exits.values()}
         until = self._memory.refused(host, exit_.proxy.tier, tiers, now)
         if until > now:
@@ -350,10 +350,8 @@ class ProxyPool:
         if exit_ is not None and exit_.owner == session:
             exit_.owner_until = -math.inf
 
-    # Inside
-
-    def _pair_failed(self, number: int, host: str, now: float) -> None:
-        until = self._memory.pair_failed(number, host, now)
+    def _pair_failed(self, number: int, host: str, now: float, known: int) -> None:
+        until = self._memory.pair_failed(number, host, now, known)
         if until > now:
             self._avoided.append(AvoidExit(host, number, 0, until))
 

@@ -29,6 +29,7 @@ _HOST_NAME = re.compile(
 # What hosts of proxies sell as a list: host:port:user:password
 _FOUR = re.compile(r"([^:@/\s\[\]]+):(\d{1,5}):([^:@/\s]+):(\S+)", re.ASCII)
 _MAX_PORT = 65535
+_MAX_URL = 511  # bytes; hf_exit_row and hf_verdict of csrc/api.h have no room for more
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Proxy:
         default=1.0, compare=False
     )  # twice the weight, twice the load
     tier: int = field(default=0, compare=False)  # 0 is used first
+
+    def __post_init__(self) -> None:
+        """Refuse what the core has no room for."""
+        if len(self.url.encode()) > _MAX_URL:
+            raise _fail(f"the URL is longer than {_MAX_URL} bytes")
 
     @property
     def url(self) -> str:

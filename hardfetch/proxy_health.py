@@ -127,13 +127,13 @@ class ExitState:
 
     def cost(self, now: float, options: PoolOptions) -> float:
         """Return what one more request would cost: seconds in flight per weight."""
-        latency = options.default_latency
+        latency, fade = options.default_latency, 1.0
         if self.measured_at > -math.inf:
             # Without news an old peak fades, or the exit would never be tried again.
             fade = math.exp(-(now - self.measured_at) / options.decay)
             latency = max(self.latency * fade, 1e-3)
         # A streak that the share of the pool keeps in service still costs.
-        load = (self.in_flight + 1) * (1 + self.streak)
+        load = (self.in_flight + 1) * (1 + self.streak * fade)
         return latency * load / self.proxy.weight
 
     def measure(self, latency: float, now: float, options: PoolOptions) -> None:

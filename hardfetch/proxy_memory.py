@@ -36,12 +36,16 @@ class PoolMemory:
         count, until = self._pairs.get((number, host), (0, 0.0))
         return count >= self._options.pair_failures and now < until
 
-    def pair_failed(self, number: int, host: str, now: float) -> float:
-        """Note a failure of the pair. Returns until when it is avoided, 0 = is not."""
+    def pair_failed(self, number: int, host: str, now: float, known: int = -1) -> float:
+        """Note a failure of the pair. Returns until when it is avoided, 0 = is not.
+
+        ``known``: failures in a row, this included, where somebody counts them.
+        """
         count, until = self._pairs.get((number, host), (0, 0.0))
         if now >= until:
             count = min(count, self._options.pair_failures - 1)  # one more will do
-        entry = (count + 1, now + self._options.pair_bench)
+        count = known if known > 0 else count + 1
+        entry = (count, now + self._options.pair_bench)
         self._remember(self._pairs, (number, host), entry)
         return entry[1] if entry[0] >= self._options.pair_failures else 0.0
 

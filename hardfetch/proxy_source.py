@@ -60,6 +60,11 @@ class ProxySource:
             found += self._parse("proxy callable", self._call())
         return list({proxy: proxy for proxy in found}.values())
 
+    @property
+    def renews(self) -> bool:
+        """Whether another `load` may bring others by itself: there is a callable."""
+        return self._call is not None
+
     def changed(self) -> bool:
         """Tell whether the file is another one than at the last ``load``."""
         return self._path is not None and self._look() != self._seen

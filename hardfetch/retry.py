@@ -20,6 +20,7 @@ to be named there: by ``statuses``, ``rules`` or ``retry_on_body``.
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Union
@@ -220,7 +221,7 @@ class RetryPolicy:
         if failure.tries > self.limit(failure, rule):
             return Final("attempts")
         delay = self.backoff(failure, rule)
-        asked = min(failure.retry_after or 0.0, self.retry_after_cap)
+        asked = min(max(failure.retry_after or 0.0, 0.0), self.retry_after_cap)
         if failure.left is not None:
             room = failure.left - self.min_attempt
             if room < asked:
@@ -234,9 +235,16 @@ class RetryPolicy:
         What died at an exit of the pool says nothing about the request: with many dead
         exits in a new pool, three in a row are nothing special.
         """
-        if failure.origin == "proxy" and failure.proxy >= 0 and self.retries:
+        if failure.proxy >= 0 and self.retries and self._died_at_exit(failure):
             return self.retries + self.exit_retries
         return self.retries if rule.retries is None else min(self.retries, rule.retries)
+
+    @staticmethod
+    def _died_at_exit(failure: Failure) -> bool:
+        """Whether it did, or may have: over an exit that never answered anybody."""
+        mark = classify.proxy_mark(failure.error, failure.origin, failure.status)
+        never = failure.exit_quiet == math.inf
+        return mark is classify.Mark.HURT or (never and mark is classify.Mark.SUSPECT)
 
     def is_safe(self, failure: Failure, rule: Rule) -> bool:
         """Tell whether a second request can do no harm that the first did not."""

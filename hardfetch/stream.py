@@ -66,6 +66,10 @@ class Stream:
         with suppress(HardfetchError):
             self.engine.stop(drain)
 
+    def reload_proxies(self) -> None:
+        """Load the proxies again soon."""
+        self._judge.reload()
+
     def cancel(self, seq: int) -> bool:
         """End one request with `cancelled`."""
         return self.engine.cancel(seq)

@@ -291,7 +291,9 @@ def test_every_listed_command_exists() -> None:
 class TestOptions:
     #: Names that only Python has, each for an option that the command line spells
     #: the other way round.
-    PYTHON_ONLY = frozenset({"follow", "verify", "record_headers", "retry", "proxies"})
+    PYTHON_ONLY = frozenset(
+        {"follow", "verify", "record_headers", "retry", "proxies", "pool"}
+    )
     CLI_ONLY = frozenset({"output", "summary", "no_progress", "quiet"})
 
     def test_every_option_of_a_fetcher_is_on_the_command_line(self) -> None:
@@ -400,8 +402,21 @@ class Calls:
     def stop(self, *arguments: float) -> None:
         self.stops.append(arguments)
 
+    def reload_proxies(self) -> None:
+        self.stops.append(())
+
 
 class TestInterrupts:
+    def test_a_hang_up_loads_the_proxies_again_only_where_there_is_a_file(self) -> None:
+        before = signal.getsignal(signal.SIGHUP)
+        engine = Calls()
+        with Interrupts(Calls(), engine, 1.0):
+            assert signal.getsignal(signal.SIGHUP) == before
+        with Interrupts(Calls(), engine, 1.0, reloads=True):
+            signal.raise_signal(signal.SIGHUP)
+        assert engine.stops == [()]
+        assert signal.getsignal(signal.SIGHUP) == before
+
     def test_the_first_signal_drains_and_the_second_aborts(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -101,7 +101,9 @@ class _Command:
             self._refuse_own_input(sources)
             with SummaryFile(self._summary) as report:
                 self._prepare_descriptors(fetcher)
-                with Interrupts(sources, fetcher, drain) as interrupts:
+                with Interrupts(
+                    sources, fetcher, drain, reloads="proxy_file" in self._options
+                ) as interrupts:
                     summary = self._fetch(sources, fetcher)
                 report.write(summary)
         if not self._quiet:

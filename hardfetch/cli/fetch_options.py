@@ -85,6 +85,7 @@ _ROUTE = (
     _value("--proxy-file", metavar="FILE", text="A list of proxies, read when changed"),
     _value("--proxy-wait", metavar="TIME", text="Wait for a live proxy at most [30]"),
     _value("--sticky", metavar="TIME", text="A session keeps its proxy so long [600]"),
+    _value("--exclusive", metavar="WHOM", text="A proxy serves one request or session"),
     _flag("-k", "--insecure", text="Do not check certificates"),
     _value("--cacert", metavar="FILE", text="CA certificates in PEM [certifi's]"),
     _value("--tls-cache", metavar="FILE", text="Keep TLS sessions for the next run"),

@@ -1,8 +1,8 @@
-"""What SIGINT and SIGTERM do to a run.
+"""What SIGINT, SIGTERM and SIGHUP do to a run.
 
 The first one stops admission and lets fetches in flight end within the drain time; the
 second one aborts them. What is finished is still written, unless nobody reads it: then
-the process ends without.
+the process ends without. With a list of proxies in a file, SIGHUP reads it again.
 """
 
 from __future__ import annotations
@@ -27,22 +27,32 @@ class _Input(Protocol):
 
 class _Engine(Protocol):
     def stop(self, drain: float) -> None: ...
+    def reload_proxies(self) -> None: ...
 
 
 class Interrupts:
     """Handles the signals as long as the context is open. Thread: main."""
 
-    def __init__(self, source: _Input, engine: _Engine, drain: float) -> None:
-        """Take what is to be stopped; drain is seconds."""
+    def __init__(
+        self, source: _Input, engine: _Engine, drain: float, *, reloads: bool = False
+    ) -> None:
+        """Take what is to be stopped; drain is seconds.
+
+        With `reloads` SIGHUP is heard too; else it ends the process as ever.
+        """
         self.count = 0  # signals so far
         self._source = source
         self._engine = engine
         self._drain = drain
-        self._before: list[signal._HANDLER] = []
+        self._reloads = reloads
+        self._before: dict[int, signal._HANDLER] = {}
 
     def __enter__(self) -> Interrupts:
         """Put the handlers in place."""
-        self._before = [signal.signal(number, self._handle) for number in _SIGNALS]
+        for number in _SIGNALS:
+            self._before[number] = signal.signal(number, self._handle)
+        if self._reloads:
+            self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
         return self
 
     def __exit__(
@@ -52,8 +62,11 @@ class Interrupts:
         trace: TracebackType | None,
     ) -> None:
         """Put the handlers that stood before back."""
-        for number, before in zip(_SIGNALS, self._before, strict=True):
+        for number, before in self._before.items():
             signal.signal(number, before)
+
+    def _hang_up(self, _number: int, _frame: FrameType | None) -> None:
+        self._engine.reload_proxies()
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self.count += 1

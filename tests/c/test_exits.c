@@ -104,9 +104,10 @@ static void an_exit_that_never_answered_gets_four_requests_and_no_more(void) {
         CHECK(take(NULL, 0) >= 0);
     }
     CHECK_EQ(take(NULL, 0), -1);
-    give(1, HF_EXIT_FAILED, 0); /* room for one more, no proof */
-    CHECK_EQ(take(NULL, 0), 1);
+    give(1, HF_EXIT_FAILED, 0); /* no proof, and no room */
     CHECK_EQ(take(NULL, 0), -1);
+    CHECK_EQ(take(NULL, 5 * SECOND), 1); /* that wears off */
+    CHECK_EQ(take(NULL, 5 * SECOND), -1);
     give(0, HF_EXIT_ANSWERED, 0);
     for (int i = 0; i < 20; i++) {
         CHECK_EQ(take(NULL, 0), 0);
@@ -317,6 +318,39 @@ static void a_host_that_refuses_a_tier_starts_at_the_next(void) {
     end();
 }
 
+static void failures_of_a_host_over_an_exit_count_until_it_is_served(void) {
+    hf_wish shop = wish_for(NULL, "shop:443");
+    hf_wish other = wish_for(NULL, "else:443");
+    begin(1);
+    apply(0);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &shop, true, 0), 0);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &shop, false, 0), 1);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &shop, false, 1), 2);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &other, false, 1), 1);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &shop, true, 2), 0);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &shop, false, 3), 1);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &other, false, 3), 2);
+    CHECK_EQ(hf_exits_pair(&exits, 0, &shop, false, 100 * SECOND), 1);
+    end();
+}
+
+static void a_new_exit_is_tried_beside_quick_ones(void) {
+    int fresh = 0;
+    begin(3);
+    apply(0);
+    prove_all();
+    rows[3] = rows[0];
+    rows[3].number = n_rows++;
+    apply(0);
+    for (int i = 0; i < 100; i++) {
+        int number = take(NULL, 0);
+        fresh += number == 3;
+        give(number, HF_EXIT_ANSWERED, 0);
+    }
+    CHECK(fresh > 5);
+    end();
+}
+
 static void rows_come_and_go_while_requests_are_in_flight(void) {
     begin(3);
     apply(0);
@@ -370,6 +404,8 @@ int main(void) {
     RUN(many_sessions_keep_apart);
     RUN(a_host_that_refuses_an_exit_is_kept_off_it);
     RUN(a_host_that_refuses_a_tier_starts_at_the_next);
+    RUN(failures_of_a_host_over_an_exit_count_until_it_is_served);
+    RUN(a_new_exit_is_tried_beside_quick_ones);
     RUN(rows_come_and_go_while_requests_are_in_flight);
     RUN(it_counts_what_an_exit_did);
     return check_result();
