@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from hardfetch import NdjsonWriter
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -76,8 +78,6 @@ def by_queue(path: Path, threads: int, each: int) -> None:
 
 
 def by_ndjson_writer(path: Path, threads: int, each: int) -> None:
-    from hardfetch import NdjsonWriter
-
     with NdjsonWriter(path) as writer:
 
         def work(k: int) -> None:
