@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     )
     from hardfetch.fetcher import Fetcher, fetch
     from hardfetch.guard import Deadline, deadline
+    from hardfetch.limits import Limits, LimitTable
     from hardfetch.options import Options
+    from hardfetch.outcome import Failure, Final, Retry
     from hardfetch.record import Error, Headers, Result
     from hardfetch.request import Request
+    from hardfetch.retry import RetryPolicy, Rule
     from hardfetch.summary import Stats, Summary
     from hardfetch.writer import NdjsonWriter
 
@@ -45,9 +48,12 @@ _HOMES = {
     ),
     "fetcher": ("Fetcher", "fetch"),
     "guard": ("Deadline", "deadline"),
+    "limits": ("LimitTable", "Limits"),
     "options": ("Options",),
+    "outcome": ("Failure", "Final", "Retry"),
     "record": ("Error", "Headers", "Result"),
     "request": ("Request",),
+    "retry": ("RetryPolicy", "Rule"),
     "summary": ("Stats", "Summary"),
     "writer": ("NdjsonWriter",),
 }
@@ -59,17 +65,24 @@ __all__ = [
     "DeadlineExceeded",
     "EngineError",
     "Error",
+    "Failure",
     "FetchError",
     "Fetcher",
+    "Final",
     "ForkError",
     "HTTPError",
     "HardfetchError",
     "Headers",
+    "LimitTable",
+    "Limits",
     "NdjsonWriter",
     "OptionError",
     "Options",
     "Request",
     "Result",
+    "Retry",
+    "RetryPolicy",
+    "Rule",
     "SinkError",
     "Stats",
     "Summary",
