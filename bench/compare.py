@@ -89,8 +89,10 @@ class Table:
         floor = self.rows["floor"].micros if "floor" in self.rows else None
         for name, row in sorted(self.rows.items(), key=lambda item: item[1].micros):
             ratio = f"{row.micros / floor:.2f}" if floor else ""
+            worst = max(cost.failed for cost in row.runs)
+            told = f"{name} ({worst} failed)" if worst else name
             yield (
-                f"| {name} | {row.micros:.1f} | {ratio} | {row.rate:,.0f} "
+                f"| {told} | {row.micros:.1f} | {ratio} | {row.rate:,.0f} "
                 f"| {row.rss:.0f} | {row.startup * 1000:.0f} |"
             )
         yield ""
@@ -153,6 +155,7 @@ def machine() -> Iterator[str]:
         models = [line.split(":")[1].strip() for line in info if "model name" in line]
     yield f"- {models[0] if models else platform.machine()}, {os.cpu_count()} CPUs"
     yield f"- Linux {platform.release()}, Python {platform.python_version()}"
+    yield f"- load average before: {os.getloadavg()[0]:.1f}"
     names = ("hardfetch", "curl_cffi", "pycurl", "aiohttp", "httpx", "wreq", "primp")
     found = []
     for name in names:
