@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import threading
 import time
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _JOIN_SECONDS = 0.2
 _LAST_SECONDS = 1.0  # for the writer after a stop without drain
+_EXIT_SECONDS = 2.5  # that the exit of the interpreter waits for a run
 _BATCH = 64  # items of a list that go over in one call
 
 
@@ -42,6 +44,8 @@ class Run:
         self._judge: Judge | None = None
         self._end_at: float | None = None
         self._stats = Stats()
+        self._thread = threading.get_ident()
+        self._over = threading.Event()
         self.interrupted = False
 
     def stats(self) -> Stats:
@@ -66,8 +70,10 @@ class Run:
         self._stop.set()
 
     def shutdown(self) -> None:
-        """End it now: the interpreter exits or the fetcher closes."""
+        """End it now, since the interpreter exits: what is finished gets written."""
         self.stop(0.0)
+        if threading.get_ident() != self._thread:
+            self._over.wait(_EXIT_SECONDS)
 
     def reload_proxies(self) -> None:
         """Load the proxies again soon."""
@@ -92,6 +98,7 @@ class Run:
         """Run to the end. Raises SinkError, OSError of the source, EngineError."""
         began, cpu = time.monotonic(), _cpu_seconds()
         with ExitStack() as stack:
+            stack.callback(self._over.set)
             stack.callback(self._stop.close)
             # The source first: a slip in its name must not cost the old output.
             chunks = sources.chunks(source, self._stop, stack)

@@ -294,7 +294,7 @@ class TestOptions:
     PYTHON_ONLY = frozenset(
         {"follow", "verify", "record_headers", "retry", "proxies", "pool"}
     )
-    CLI_ONLY = frozenset({"output", "summary", "no_progress", "quiet"})
+    CLI_ONLY = frozenset({"output", "resume", "summary", "no_progress", "quiet"})
 
     def test_every_option_of_a_fetcher_is_on_the_command_line(self) -> None:
         names = {param.name for param in bare_command.params}
