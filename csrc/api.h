@@ -173,6 +173,7 @@ typedef struct hf_verdict {
     int32_t retry;     /* 1: again after delay; 0: this outcome is final */
     int32_t fresh;     /* 1: on a new connection */
     int32_t silent;    /* 1: counts as no retry */
+    int32_t type;      /* HF_T_… that a request ends as which was held and never tried */
     int32_t exit;      /* number of the exit for the next attempt, -1 = none */
     int64_t delay;     /* us */
     char proxy[512];   /* URL for the next attempt; "" = as before */
@@ -225,7 +226,8 @@ enum {
     HF_TAG_HARD_TIMEOUT = 16,
     HF_TAG_DEADLINE = 17,
     HF_TAG_FRESH = 18,      /* no bytes */
-    HF_TAG_INVALID = 19     /* why the input is no request: it gets its record only */
+    HF_TAG_INVALID = 19,    /* why the input is no request: it gets its record only */
+    HF_TAG_HOLD = 20        /* no bytes: nothing is sent before a verdict lets it */
 };
 
 /* Fills cfg with the defaults of the contract; pointers become "" or NULL. */

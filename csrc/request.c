@@ -183,6 +183,8 @@ static int take_item(hf_request *r, const item *it) {
         r->headers[r->n_headers++] = it->value;
     } else if (it->tag == HF_TAG_FRESH) {
         r->fresh = true;
+    } else if (it->tag == HF_TAG_HOLD) {
+        r->held = true;
     } else if (it->tag == HF_TAG_INVALID) {
         char text[sizeof r->outcome.message];
         size_t n = it->value.n < sizeof text - 1 ? it->value.n : sizeof text - 1;

@@ -77,6 +77,7 @@ typedef struct hf_request {
     uint64_t host_requests; /* first attempts to its host, when it ended */
     bool matched;           /* the body holds a pattern that policy asks for */
     bool fresh;
+    bool held; /* waits for a verdict before its first attempt */
     bool asks; /* the others of its host wait while it looks the name up */
     bool cancelled;
     bool leaked;    /* libcurl may hold its body: freed with the shard */

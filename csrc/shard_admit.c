@@ -38,6 +38,11 @@ void hf_shard_file(hf_shard *s, hf_request *r, int64_t now) {
         r->job_due = r->accepted + r->limits.job;
         hf_heap_set(&s->heap, &r->due, r->job_due);
     }
+    if (r->held) {
+        r->state = HF_R_JUDGED;
+        hf_stat_add(&s->counts.policy, 1);
+        return;
+    }
     if (hf_schedule_push(&s->schedule, r, false, now) != 0) {
         refuse(s, r, now);
     }

@@ -281,9 +281,27 @@ static void start_backoff(hf_shard *s, hf_request *r, const hf_verdict *v,
     hf_heap_set(&s->heap, &r->due, at < r->job_due ? at : r->job_due);
 }
 
+/* Gives what has waited its turn again: before the others, or behind them. */
+static void requeue(hf_shard *s, hf_request *r, bool again, int64_t now) {
+    hf_stat_add(&s->counts.policy, (uint64_t)-1);
+    hf_heap_set(&s->heap, &r->due, r->job_due);
+    if (r->response != NULL) {
+        hf_response_reset(r->response, HF_KEEP_BYTES);
+    }
+    if (hf_schedule_push(&s->schedule, r, again, now) != 0) {
+        hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
+        hf_shard_report(s, r, now);
+    }
+}
+
 void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
     hf_request *r = hf_held_find(&s->held, v->seq);
     if (r == NULL || r->state != HF_R_JUDGED) {
+        return;
+    }
+    if (v->retry && r->held && !s->stopping) {
+        r->held = false;
+        requeue(s, r, false, now); /* in the order in which they came */
         return;
     }
     if (v->retry && !s->stopping) {
@@ -292,6 +310,11 @@ void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
         return;
     }
     leave_policy(s, r);
+    if (r->n_attempts == 0) {
+        bool known = v->type > HF_T_NONE && v->type < HF_T_COUNT;
+        hf_outcome_set(&r->outcome, known ? v->type : HF_T_CANCELLED, HF_P_QUEUE,
+                       HF_O_LOCAL, NULL);
+    }
     memcpy(r->denied, v->denied, sizeof r->denied);
     r->denied[sizeof r->denied - 1] = '\0';
     hf_shard_report(s, r, now);
@@ -311,16 +334,7 @@ void hf_shard_due(hf_shard *s, hf_request *r, int64_t now) {
         hf_shard_report(s, r, now);
         return;
     }
-    /* The back-off is over. */
-    hf_stat_add(&s->counts.policy, (uint64_t)-1);
-    hf_heap_set(&s->heap, &r->due, r->job_due);
-    if (r->response != NULL) {
-        hf_response_reset(r->response, HF_KEEP_BYTES);
-    }
-    if (hf_schedule_push(&s->schedule, r, true, now) != 0) {
-        hf_outcome_set(&r->outcome, HF_T_OUT_OF_MEMORY, HF_P_QUEUE, HF_O_LOCAL, NULL);
-        hf_shard_report(s, r, now);
-    }
+    requeue(s, r, true, now); /* the back-off is over */
 }
 
 /* Takes a request that does not run out of where it waits. */
@@ -360,8 +374,9 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
             next = r->same;
             if (r->state == HF_R_JUDGED || r->state == HF_R_BACKOFF) {
                 leave_policy(s, r);
-                bool none = hf_shortage_is(r->outcome.type) || r->n_attempts == 0;
-                if (none && r->state == HF_R_BACKOFF) {
+                bool lacked =
+                    hf_shortage_is(r->outcome.type) && r->state == HF_R_BACKOFF;
+                if (lacked || r->n_attempts == 0) {
                     hf_shard_drop(s, r, now); /* there was no attempt */
                 } else {
                     hf_shard_report(s, r, now);

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hardfetch._core import ffi, lib
+from hardfetch.classify import type_number
 from hardfetch.errors import ClosedError, EngineError, ForkError, HardfetchError
 
 if TYPE_CHECKING:
@@ -219,6 +220,7 @@ class Engine:
                 "retry": v.retry,
                 "fresh": v.fresh,
                 "silent": v.silent,
+                "type": type_number(v.error),
                 "exit": v.proxy_number,
                 "delay": _us(v.delay),
                 "proxy": v.proxy.encode(),

@@ -17,6 +17,7 @@ from hardfetch.judge import Judge, make_policy
 from hardfetch.parts import Policy
 from hardfetch.replay import Frames, Proof
 from hardfetch.resume import read_output
+from hardfetch.robots_gate import make_gate
 from hardfetch.sinks import open_sink
 from hardfetch.stall import StallWatch
 from hardfetch.summary import Stats, Summary
@@ -154,7 +155,8 @@ class Run:
         self, engine: _ffi.Engine, writer: Writer, chunks: Any, source: Any
     ) -> Exception | None:
         """Feed, then wait for the writer. Returns what the source's iterator raised."""
-        feeder = Feeder(engine, self._packer, self._stop.is_set)
+        gate = make_gate(engine, self._options, self._packer)
+        feeder = Feeder(engine, self._packer, self._stop.is_set, gate)
         late: Exception | None = None
         try:
             try:
@@ -176,6 +178,9 @@ class Run:
             self._wait(writer)
             self.stats()
             raise
+        finally:
+            if gate is not None:
+                gate.close()
         return late
 
     def _feed_items(self, feeder: Feeder, items: Iterable[Any]) -> Exception | None:

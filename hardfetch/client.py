@@ -11,6 +11,8 @@ from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import ClosedError, EngineError, HardfetchError
 from hardfetch.frames import FrameReader, seq_of
 from hardfetch.judge import Judge, make_policy
+from hardfetch.request import Packer
+from hardfetch.robots_gate import make_gate
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class Client:
         self.engine = _ffi.Engine(config.c)
         self._judge = Judge(self.engine, options, make_policy(options))
         self._judge.start()
+        self._gate = make_gate(self.engine, options, Packer(options))
         self._reader = FrameReader(self.engine)
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Deliver, Any]] = {}
@@ -88,6 +91,13 @@ class Client:
             raise answer
         return answer
 
+    def submit(self, frame: bytes, deliver: Deliver) -> None:
+        """Send one packed request; a thread of the client's hands its answer over.
+
+        Raises ClosedError.
+        """
+        self._submit(frame, None, deliver)
+
     def forget(self, seq: int) -> None:
         """Cancel a request whose caller has gone."""
         with self._lock:
@@ -122,6 +132,8 @@ class Client:
         if self.engine.closed:
             return
         self.stop(0.0)
+        if self._gate is not None:
+            self._gate.close()
         if threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_SECONDS)
         self.engine.close()
@@ -129,6 +141,9 @@ class Client:
     shutdown = close
 
     def _submit(self, frame: bytes, ident: Any, deliver: Deliver) -> int:
+        held = ""
+        if self._gate is not None:
+            frame, held = self._gate.hold(frame)
         while True:
             # One lock over both steps: the result may come before submit returns.
             with self._lock:
@@ -140,8 +155,11 @@ class Client:
                     if ident is not None:
                         with suppress(TypeError):
                             self._ids[ident] = seq
-                    return seq
+                    break
             self.engine.wait_room(_TURN)
+        if held and self._gate is not None:
+            self._gate.settle(seq, held)
+        return seq
 
     def _drop(self, seq: int) -> Deliver | None:
         deliver, ident = self._waiting.pop(seq, (None, None))

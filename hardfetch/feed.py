@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from hardfetch import _ffi
 from hardfetch.errors import ClosedError
-from hardfetch.request import MAX_LINE, Packer, too_long_frame
+from hardfetch.request import MAX_LINE, Packer, frames_of, too_long_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hardfetch.robots_gate import RobotsGate
 
     class Intake(Protocol):
         """What takes inputs: an engine, or what only compares them."""
@@ -41,9 +43,14 @@ class Feeder:
     """Feeds one engine; its methods belong to one thread."""
 
     def __init__(
-        self, engine: Intake, packer: Packer, stopped: Callable[[], bool]
+        self,
+        engine: Intake,
+        packer: Packer,
+        stopped: Callable[[], bool],
+        gate: RobotsGate | None = None,
     ) -> None:
         self._engine = engine
+        self._gate = gate
         self._packer = packer
         self._stopped = stopped
         self._carry = b""  # an unfinished line
@@ -78,6 +85,18 @@ class Feeder:
 
     def frames(self, frames: bytes) -> int:
         """Submit packed requests; returns the seq of the first. Raises Stopped."""
+        if self._gate is None:
+            return self._submit(frames)
+        first = -1
+        for frame in frames_of(frames):
+            frame, url = self._gate.hold(frame)  # noqa: PLW2901 - the same request
+            seq = self._submit(frame)
+            first = seq if first < 0 else first
+            if url:
+                self._gate.settle(seq, url)
+        return first
+
+    def _submit(self, frames: bytes) -> int:
         start, first = 0, -1
         while start < len(frames):
             try:
@@ -108,6 +127,9 @@ class Feeder:
                 # Only the first line can be: chunks are shorter than the limit.
                 start = self._too_long(data, start, data.find(b"\n", start))
                 continue
+            if self._gate is not None:
+                start = self._line(data, start)
+                continue
             try:
                 rc, used = self._engine.submit_lines(data, start)
             except ClosedError:
@@ -125,6 +147,14 @@ class Feeder:
             self._too_long(rest, 0, len(rest))
             self._skipping, rest = True, b""
         self._carry = rest
+
+    def _line(self, data: bytes, start: int) -> int:
+        """Pack one line of any kind; returns where it ends."""
+        end = data.index(b"\n", start)
+        line = data[start:end].strip(b" \t\r")
+        if line and line[:1] != b"#":
+            self.frames(self._packer.item(line))
+        return end + 1
 
     def _too_long(self, data: bytes, start: int, end: int) -> int:
         """Answer an overlong line, unless it is a comment; returns where it ends."""

@@ -118,6 +118,7 @@ class Options:
     proxies: ProxySource | None = None
     pool: PoolOptions | None = None
     limits: LimitTable | None = dataclasses.field(default=None, compare=False)
+    robots: str = "ignore"
     verify: bool = True
     cacert: str = ""
     tls_cache: str = ""  # file of TLS sessions for the next run

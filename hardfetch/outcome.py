@@ -102,6 +102,7 @@ class Verdict:
     fresh: bool = False
     silent: bool = False  # does not count as a retry
     denied: str = ""  # at most 31 ASCII characters
+    error: str = ""  # what a request ends as that was held and never tried
 
 
 @dataclass(frozen=True, slots=True)

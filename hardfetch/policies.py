@@ -120,6 +120,10 @@ def _patterns(name: str, value: Any) -> dict[str, Any]:
     return {name: tuple(out)}
 
 
+def _robots(name: str, value: Any) -> dict[str, Any]:
+    return {name: values.choice(name, value, ("obey", "ignore"))}
+
+
 def _exclusive(name: str, value: Any) -> dict[str, Any]:
     return {name: values.choice(name, value, ("request", "session"))}
 
@@ -155,6 +159,7 @@ CHECKS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
     "adaptive": _flag,
     "breaker": _count,
     "limits": _limits,
+    "robots": _robots,
 }
 
 

@@ -121,6 +121,16 @@ def frame(items: bytes) -> bytes:
     return _LENGTH.pack(len(items)) + items
 
 
+def frames_of(frames: bytes) -> list[bytes]:
+    """Cut packed requests apart."""
+    out, at = [], 0
+    while at < len(frames):
+        end = at + _LENGTH.size + _LENGTH.unpack_from(frames, at)[0]
+        out.append(frames[at:end])
+        at = end
+    return out
+
+
 def invalid_frame(reason: str, head: bytes = b"") -> bytes:
     """Return the frame of an input that gets its record only; head holds more items."""
     sentence = " ".join(reason.split())[:_MAX_REASON].encode("utf-8", "replace")
@@ -186,6 +196,10 @@ class Packer:
             if (value := getattr(request, name)) is not None and value is not False
         }
         return self._packed(request.url, given)
+
+    def plain(self, url: str) -> bytes:
+        """Return the frame of a URL and nothing else."""
+        return self._packed(url, {})
 
     def item(self, obj: object) -> bytes:
         """Return the frame of one input of any kind that `Fetcher.map` takes."""

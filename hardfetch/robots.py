@@ -178,14 +178,26 @@ class RobotsCache:
         """
         origin = robots_origin(url)
         entry = self._entry(origin)
-        rules = entry.rules
-        if rules is not None and now < entry.fresh_until:
-            verdict: Literal["allow", "deny"] = "allow" if rules.allows(url) else "deny"
-            return RobotsAnswer(verdict, crawl_delay=rules.crawl_delay)
+        known = self.known(url, now)
+        if known is not None:
+            return known
         if now < entry.fetching_until:
             return RobotsAnswer("wait")
         entry.fetching_until = now + self._fetch_timeout
         return RobotsAnswer("fetch", robots_url(url))
+
+    def known(self, url: str, now: float) -> RobotsAnswer | None:
+        """Say what to do if that is known; never to fetch.
+
+        Raises:
+            ValueError: the URL is not http or https.
+        """
+        entry = self._entries.get(robots_origin(url))
+        rules = None if entry is None else entry.rules
+        if entry is None or rules is None or now >= entry.fresh_until:
+            return None
+        verdict: Literal["allow", "deny"] = "allow" if rules.allows(url) else "deny"
+        return RobotsAnswer(verdict, crawl_delay=rules.crawl_delay)
 
     def store(self, url: str, status: int, body: bytes, now: float) -> RobotsRules:
         """Take the outcome of a fetch for an URL's origin; status 0 = no answer."""

@@ -13,6 +13,7 @@ from hardfetch.feed import Feeder, Stopped
 from hardfetch.frames import FrameReader, seq_of
 from hardfetch.judge import Judge, make_policy
 from hardfetch.request import Request
+from hardfetch.robots_gate import make_gate
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
@@ -46,7 +47,8 @@ class Stream:
         self._judge.start()
         self._reader = FrameReader(self.engine)
         self._packer = packer
-        self._feeder = Feeder(self.engine, packer, self._ended)
+        self._gate = make_gate(self.engine, options, packer)
+        self._feeder = Feeder(self.engine, packer, self._ended, self._gate)
         self._stopped = False
         self._late: BaseException | None = None
         self._lock = threading.Lock()
@@ -81,6 +83,8 @@ class Stream:
     def close(self) -> None:
         """Cancel what is left and free the engine."""
         self._stopped = True
+        if self._gate is not None:
+            self._gate.close()
         self.engine.close()
 
     shutdown = close
@@ -113,7 +117,9 @@ class Stream:
         self._room = asyncio.Event()
         try:
             async for item in inputs:
-                frame = self._packer.item(item)
+                frame, held = self._packer.item(item), ""
+                if self._gate is not None:
+                    frame, held = self._gate.hold(frame)
                 while True:
                     if self._ended():
                         raise Stopped  # noqa: TRY301 - leaves two loops
@@ -121,6 +127,8 @@ class Stream:
                     if rc != _ffi.FULL:
                         break
                     await self._async_room(self._room)
+                if held and self._gate is not None:
+                    self._gate.settle(seq, held)
                 self._note(item, seq)
         except (Stopped, ClosedError):
             pass

@@ -45,6 +45,7 @@ _HOSTS = (
     _value("--jitter", metavar="SHARE", text="Of the delay, added at random [0.5]"),
     _flag("--adaptive", text="Find the rate that each host bears"),
     _value("--breaker", metavar="N", text="Failures until a host rests, 0 = off [10]"),
+    _value("--robots", metavar="HOW", text="obey or ignore robots.txt [ignore]"),
     _value("--limits", metavar="FILE", text="Limits per host pattern, TOML or JSON"),
 )
 _DEADLINES = (

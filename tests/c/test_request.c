@@ -232,7 +232,7 @@ static void broken_framing_is_refused_whole(void) {
         CHECK(unpack(&rc) == NULL);
         CHECK_EQ(rc, HF_EINVAL);
     }
-    static const uint8_t tags[] = {0, 20, 99, 255};
+    static const uint8_t tags[] = {0, HF_TAG_HOLD + 1, 99, 255};
     for (size_t i = 0; i < sizeof tags; i++) {
         begin();
         packed_text(&frame, tags[i], "x");
