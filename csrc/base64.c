@@ -1,5 +1,7 @@
 #include "base64.h"
 
+#include "cpu.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -73,7 +75,7 @@ hf_base64_encode_avx2(uint8_t *out, const uint8_t *s, size_t n) {
 }
 
 size_t hf_base64_encode(uint8_t *out, const uint8_t *s, size_t n) {
-    if (n >= 28 && __builtin_cpu_supports("avx2"))
+    if (n >= 28 && hf_cpu_has_avx2())
         return hf_base64_encode_avx2(out, s, n);
     return hf_base64_encode_scalar(out, s, n);
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cpu.h"
 #include "utf8.h"
 
 #if defined(__x86_64__)
@@ -317,9 +318,9 @@ VBMI2 size_t hf_json_escape_vbmi2(uint8_t *out, const uint8_t *s, size_t n) {
 }
 
 size_t hf_json_escape(uint8_t *out, const uint8_t *s, size_t n) {
-    if (hf_json_has_vbmi2())
+    if (hf_cpu_has_vbmi2())
         return hf_json_escape_vbmi2(out, s, n);
-    if (__builtin_cpu_supports("avx2"))
+    if (hf_cpu_has_avx2())
         return hf_json_escape_avx2(out, s, n);
     return hf_json_escape_sse2(out, s, n);
 }

@@ -41,13 +41,6 @@ size_t hf_json_escape_scalar(uint8_t *out, const uint8_t *s, size_t n);
 size_t hf_json_escape_sse2(uint8_t *out, const uint8_t *s, size_t n);
 size_t hf_json_escape_avx2(uint8_t *out, const uint8_t *s, size_t n);
 size_t hf_json_escape_vbmi2(uint8_t *out, const uint8_t *s, size_t n);
-
-/* Whether this processor can run the last of them. */
-static inline int hf_json_has_vbmi2(void) {
-    return __builtin_cpu_supports("avx512vbmi2") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi2");
-}
 #elif defined(__aarch64__)
 size_t hf_json_escape_neon(uint8_t *out, const uint8_t *s, size_t n);
 #endif

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cpu.h"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -233,7 +235,7 @@ AVX2 int hf_utf8_valid_avx2(const uint8_t *s, size_t n) {
 }
 
 int hf_utf8_valid(const uint8_t *s, size_t n) {
-    if (n >= 64 && __builtin_cpu_supports("avx2"))
+    if (n >= 64 && hf_cpu_has_avx2())
         return hf_utf8_valid_avx2(s, n);
     return hf_utf8_valid_sse2(s, n);
 }

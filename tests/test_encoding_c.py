@@ -21,7 +21,7 @@ import pytest
 CSRC = Path(__file__).parent.parent / "csrc"
 MODULES = [
     "base64", "charset", "charset_data", "cjk", "cjk_data", "cjk_tables",
-    "escape", "ndjson",
+    "cpu", "escape", "ndjson",
 ]  # fmt: skip
 SURROGATES = range(0xD800, 0xE000)
 EVERY_CHARACTER = "".join(chr(cp) for cp in range(0x110000) if cp not in SURROGATES)

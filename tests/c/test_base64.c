@@ -1,6 +1,7 @@
 #include "base64.h"
 
 #include "check.h"
+#include "cpu.h"
 #include "fence.h"
 
 typedef size_t (*kernel)(uint8_t *out, const uint8_t *s, size_t n);
@@ -12,7 +13,7 @@ static void find_kernels(void) {
     kernels[kernel_count++] = hf_base64_encode;
     kernels[kernel_count++] = hf_base64_encode_scalar;
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
+    if (hf_cpu_has_avx2())
         kernels[kernel_count++] = hf_base64_encode_avx2;
 #elif defined(__aarch64__)
     kernels[kernel_count++] = hf_base64_encode_neon;

@@ -1,6 +1,7 @@
 #include "escape.h"
 
 #include "check.h"
+#include "cpu.h"
 #include "fence.h"
 #include "utf8.h"
 
@@ -13,9 +14,9 @@ static void find_kernels(void) {
     kernels[kernel_count++] = hf_json_escape;
 #if defined(__x86_64__)
     kernels[kernel_count++] = hf_json_escape_sse2;
-    if (__builtin_cpu_supports("avx2"))
+    if (hf_cpu_has_avx2())
         kernels[kernel_count++] = hf_json_escape_avx2;
-    if (hf_json_has_vbmi2())
+    if (hf_cpu_has_vbmi2())
         kernels[kernel_count++] = hf_json_escape_vbmi2;
 #elif defined(__aarch64__)
     kernels[kernel_count++] = hf_json_escape_neon;

@@ -1,6 +1,7 @@
 #include "utf8.h"
 
 #include "check.h"
+#include "cpu.h"
 #include "fence.h"
 
 typedef int (*kernel)(const uint8_t *s, size_t n);
@@ -13,7 +14,7 @@ static void find_kernels(void) {
     kernels[kernel_count++] = hf_utf8_valid;
 #if defined(__x86_64__)
     kernels[kernel_count++] = hf_utf8_valid_sse2;
-    if (__builtin_cpu_supports("avx2"))
+    if (hf_cpu_has_avx2())
         kernels[kernel_count++] = hf_utf8_valid_avx2;
 #elif defined(__aarch64__)
     kernels[kernel_count++] = hf_utf8_valid_neon;

@@ -2,12 +2,13 @@
  * may leave its memory.
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Icsrc \
- *         tests/fuzz/fuzz_escape.c csrc/escape.c csrc/utf8.c csrc/base64.c
+ *         tests/fuzz/fuzz_escape.c csrc/escape.c csrc/utf8.c csrc/base64.c csrc/cpu.c
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base64.h"
+#include "cpu.h"
 #include "escape.h"
 #include "utf8.h"
 
@@ -63,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 #if defined(__x86_64__)
     require(hf_utf8_valid_sse2(s, size) == valid);
     same(hf_json_escape_scalar, hf_json_escape_sse2, s, size);
-    if (__builtin_cpu_supports("avx2"))
+    if (hf_cpu_has_avx2())
         require(hf_utf8_valid_avx2(s, size) == valid);
 #endif
     check_latin1(s, size);

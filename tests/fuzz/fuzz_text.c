@@ -3,7 +3,7 @@
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Icsrc \
  *         tests/fuzz/fuzz_text.c csrc/text.c csrc/sniff.c csrc/charset*.c csrc/cjk*.c \
- *         csrc/utf8.c csrc/buf.c
+ *         csrc/utf8.c csrc/cpu.c csrc/buf.c
  */
 #include <stdlib.h>
 #include <string.h>
