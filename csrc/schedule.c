@@ -1,5 +1,6 @@
 #include "schedule.h"
 
+#include <arpa/inet.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,11 @@
 /* Idle hosts looked at for one that may go; the others are moved behind. */
 #define EVICTION_LOOKS 4
 #define FIRST_BUCKETS 256
+/* us that a name that was looked up stands (libcurl's default), that one that was not
+ * found, or not soon, is asked for by all at once, and that the others wait at most. */
+#define NAME_KNOWN 59000000
+#define NAME_UNKNOWN 10000000
+#define NAME_WAIT 1000000
 
 uint32_t hf_host_hash(const char *key, size_t n) {
     uint32_t h = 2166136261u;
@@ -124,6 +130,21 @@ static void set_limits(const hf_config *c, hf_host *h) {
     h->max_in_flight = found != NULL ? found->max_per_host : c->max_per_host;
 }
 
+/* Whether the key's host is an address and no name. */
+static bool is_address(const char *key, uint32_t n) {
+    struct in_addr v4;
+    char host[INET_ADDRSTRLEN];
+    while (n > 0 && key[n - 1] != ':') {
+        n--;
+    }
+    if (key[0] == '[' || n == 0 || n > sizeof host) {
+        return key[0] == '[';
+    }
+    memcpy(host, key, n - 1);
+    host[n - 1] = '\0';
+    return inet_pton(AF_INET, host, &v4) == 1;
+}
+
 static void leave_idle(hf_schedule *s, hf_host *h) {
     if (h->idle) {
         list_remove(&s->idle, h);
@@ -146,6 +167,7 @@ static hf_host *find_or_add(hf_schedule *s, const char *key, uint32_t n) {
     h->key_len = n;
     h->hash = hash;
     h->due = hf_due_make(HF_KIND_HOST);
+    h->known_until = is_address(key, n) ? HF_NEVER : 0;
     set_limits(s->config, h);
     if (s->n_hosts >= s->n_buckets) {
         grow(s);
@@ -262,6 +284,20 @@ static void wait_until(hf_schedule *s, hf_host *h, int64_t until, int64_t now) {
     settle(s, h, now);
 }
 
+/* What has an identity of its own shares no names with the others. */
+static bool may_ask(const hf_schedule *s, const hf_request *r) {
+    return s->asks_names && r->proxy.p == NULL && r->session.p == NULL &&
+           r->impersonate.p == NULL && r->http_version.p == NULL &&
+           r->next_proxy == NULL;
+}
+
+static void ask_name(hf_schedule *s, hf_host *h, hf_request *r, int64_t now) {
+    r->asks = true;
+    h->known_until = now + NAME_UNKNOWN;
+    h->waiting = true;
+    hf_heap_set(s->heap, &h->due, now + NAME_WAIT);
+}
+
 static hf_request *take(hf_schedule *s, hf_host *h) {
     hf_request *r = h->first;
     dequeue(h, r);
@@ -289,6 +325,9 @@ hf_request *hf_schedule_pop(hf_schedule *s, int64_t now, bool *refused) {
         } else {
             h->in_flight++;
             r->grant = hf_pace_start(&h->pace, r->n_attempts == 0, next_random(s), now);
+            if (now >= h->known_until && may_ask(s, r)) {
+                ask_name(s, h, r, now);
+            }
         }
         settle(s, h, now);
         return r;
@@ -300,6 +339,11 @@ void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now) {
     hf_host *h = r->host;
     h->in_flight--;
     r->state = HF_R_QUEUED;
+    if (r->asks) {
+        r->asks = false;
+        h->known_until = 0;
+        h->waiting = false;
+    }
     hf_pace_take_back(&h->pace, r->grant);
     enqueue(h, r, true);
     s->queued++;
@@ -317,10 +361,20 @@ void hf_schedule_landed(hf_schedule *s, hf_request *r, const hf_pace_end *end,
                         int64_t now) {
     hf_host *h = r->host;
     h->in_flight--;
+    r->asks = false;
     hf_pace_finish(&h->pace, r->grant, end, now);
     h->waiting = false;
     settle(s, h, now);
     r->host = NULL;
+}
+
+void hf_schedule_named(hf_schedule *s, hf_request *r, bool known, int64_t now) {
+    hf_host *h = r->host;
+    r->asks = false;
+    h->known_until = known ? now + NAME_KNOWN : h->known_until;
+    h->waiting = false;
+    hf_heap_remove(s->heap, &h->due);
+    settle(s, h, now);
 }
 
 void hf_schedule_due(hf_schedule *s, hf_host *h) {

@@ -1,5 +1,8 @@
 /* The backlog: requests that wait for their turn, first in first out per host.
  *
+ * Where a host's name may have to be looked up, one request goes first and the others
+ * follow when it has an address: so that many at once ask the name server once.
+ *
  * libcurl never queues; what may start now is taken from here. A host is host:port.
  * Invariant: a host is in the ready list exactly when it has a queued request and may
  * start one; hosts are served in turn, so none blocks another. Not thread-safe: the
@@ -19,6 +22,7 @@ typedef struct hf_host {
     hf_request *last;
     hf_due due; /* when to ask its pace again, in the shard's heap */
     hf_pace pace;
+    int64_t known_until;   /* us: its name was looked up; HF_NEVER = an address */
     int32_t max_in_flight; /* 0 = no limit */
     int32_t *warm; /* owned: lanes where idle connections were left, latest last */
     int32_t n_warm;
@@ -28,7 +32,7 @@ typedef struct hf_host {
     int32_t in_flight;
     bool ready;   /* in the ready list */
     bool idle;    /* in the idle list */
-    bool waiting; /* its pace said so: until due, or an end of one in flight */
+    bool waiting; /* for its pace or name: until due, or an end of one in flight */
     bool unnamed; /* its name did not resolve the last time */
     uint32_t hash;
     uint32_t key_len;
@@ -51,6 +55,7 @@ typedef struct hf_schedule {
     hf_heap *heap;           /* the shard's; hosts wait in it with kind HF_KIND_HOST */
     uint64_t random;         /* state of a xorshift64 generator: jitter */
     uint64_t queued;         /* requests in all queues */
+    bool asks_names; /* plain requests go to their hosts directly, not by a proxy */
 } hf_schedule;
 
 /* Kinds of nodes in the shard's heap. */
@@ -80,6 +85,10 @@ void hf_schedule_remove(hf_schedule *s, hf_request *r, int64_t now);
 /* Ends the flight of r, which came to `end`: its host may start another. */
 void hf_schedule_landed(hf_schedule *s, hf_request *r, const hf_pace_end *end,
                         int64_t now);
+
+/* A request that asks has an address: the others of its host may start. known: they
+ * will find it as well, which libcurl sees to once all answers have come. */
+void hf_schedule_named(hf_schedule *s, hf_request *r, bool known, int64_t now);
 
 /* The time that a host waited for has come. */
 void hf_schedule_due(hf_schedule *s, hf_host *h);

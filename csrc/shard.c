@@ -131,6 +131,8 @@ bool hf_shard_take_inbox(hf_shard *s, int64_t now) {
     hf_inbox_take(&s->inbox, &in);
     s->stop_at = in.stop_at;
     s->exits_at = 0; /* the table may have changed */
+    s->schedule.asks_names =
+        s->settings->c.proxy[0] == '\0' && !hf_exits_active(&s->shared->exits);
     while ((r = hf_requests_take(&in.submitted)) != NULL) {
         hf_shard_file(s, r, now);
     }

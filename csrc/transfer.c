@@ -179,9 +179,23 @@ static bool encrypted(const hf_transfer *t) {
     return t->url->tls || (proxy->url != NULL && proxy->scheme == HF_PROXY_HTTPS);
 }
 
+/* It has an address. libcurl connects to the first, but lets others have them only once
+ * the other family has answered too; it does not wait for that when it is connected. */
+static void note_name(hf_transfer *t, bool connected) {
+    hf_loop *l = t->identity->loop;
+    curl_off_t looked_up = 0;
+    l->curl->curl_easy_getinfo(t->easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up);
+    if (looked_up > 0 || connected) {
+        hf_schedule_named(&l->shard->schedule, t->req, looked_up > 0, l->now);
+    }
+}
+
 static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
     hf_loop *l = t->identity->loop;
     t->resolved = t->identity->named = true;
+    if (t->req->asks) {
+        note_name(t, false);
+    }
     if (l->settings->c.deny_private && !hf_addr_public(&a->addr, &l->settings->nets)) {
         t->stop = HF_STOP_BLOCKED;
         return CURL_SOCKET_BAD;
@@ -326,6 +340,9 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
     tighten(t);
+    if (t->req->asks) {
+        note_name(t, true);
+    }
     if (t->opened && t->url->tls) {
         hf_sessions_note(t->identity);
     }

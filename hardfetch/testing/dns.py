@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 A, AAAA, HTTPS = 1, 28, 65
 NOERROR, SERVFAIL, NXDOMAIN, REFUSED = 0, 2, 3, 5
 TTL = 1
+SLOW = 0.03  # seconds; libcurl waits 50 ms for the AAAA record behind the A
 _LITERAL = re.compile(r"^ip-(\d{1,3})-(\d{1,3})-(\d{1,3})-(\d{1,3})\.")
 
 
@@ -103,7 +104,10 @@ class NameServer(asyncio.DatagramProtocol):
             self.asked[key] = self.asked.get(key, 0) + 1
         answer = self.answer(data, name, kind, asked)
         if answer is not None:
-            self.transport.sendto(answer, addr)
+            delay = SLOW if self.mode == "slow" else 0.0
+            asyncio.get_running_loop().call_later(
+                delay, self.transport.sendto, answer, addr
+            )
 
     def answer(self, data: bytes, name: str, kind: int, asked: bytes) -> bytes | None:
         """The reply to a query, None for silence."""
@@ -129,6 +133,7 @@ def specs() -> list[Spec]:
     fails = ("dns_error", "dns_timeout")
     table: list[tuple[str, str, tuple[str, ...], bool]] = [
         ("ok", "a healthy name server", (OK,), False),
+        ("slow", "answers after 30 ms", (OK,), False),
         ("no-https", "never answers queries for HTTPS records", (OK,), False),
         ("lost-aaaa", "loses the first AAAA query of each name", (OK,), False),
         ("silent", "never answers", slow, True),

@@ -201,6 +201,124 @@ static void hosts_that_are_done_do_not_pile_up(void) {
     close_all();
 }
 
+static fake *named(int i, const char *key) {
+    fake *f = request(i, 0);
+    snprintf(f->key, sizeof f->key, "%s", key);
+    f->r.url.hostport_len = (uint32_t)strlen(f->key);
+    push(f);
+    return f;
+}
+
+static void one_looks_a_new_name_up_and_the_others_follow(void) {
+    open_with(0);
+    schedule.asks_names = true;
+    for (int i = 0; i < 5; i++) {
+        named(i, "a.test:80");
+    }
+    CHECK_EQ(pop_at(0)->r.seq, 0);
+    CHECK(all[0].r.asks);
+    CHECK(pop_at(0) == NULL);
+    CHECK(pop_at(900000) == NULL);
+    hf_schedule_named(&schedule, &all[0].r, true, 900000);
+    CHECK(!all[0].r.asks);
+    for (int i = 1; i < 5; i++) {
+        CHECK_EQ(pop_at(900000)->r.seq, i);
+        CHECK(!all[i].r.asks);
+    }
+    for (int i = 0; i < 5; i++) {
+        land(&all[i]);
+    }
+    /* It is known for about a minute, then one asks again. */
+    named(5, "a.test:80");
+    named(6, "a.test:80");
+    named(7, "a.test:80");
+    CHECK_EQ(pop_at(59800000)->r.seq, 5);
+    CHECK_EQ(pop_at(60000000)->r.seq, 6);
+    CHECK(!all[5].r.asks && all[6].r.asks);
+    CHECK(pop_at(60000000) == NULL);
+    for (int i = 6; i >= 5; i--) {
+        land(&all[i]);
+    }
+    CHECK_EQ(pop_at(60000001)->r.seq, 7);
+    CHECK(!all[7].r.asks);
+    land(&all[7]);
+    close_all();
+}
+
+static void a_name_that_is_slow_or_unknown_holds_nobody_for_long(void) {
+    open_with(0);
+    schedule.asks_names = true;
+    for (int i = 0; i < 4; i++) {
+        named(i, "a.test:80");
+    }
+    CHECK_EQ(pop_at(0)->r.seq, 0);
+    CHECK(pop_at(0) == NULL);
+    CHECK(hf_heap_pop(&heap, 999999) == NULL);
+    hf_due *due = hf_heap_pop(&heap, 1000000);
+    REQUIRE(due == &all[0].r.host->due);
+    hf_schedule_due(&schedule, all[0].r.host);
+    CHECK_EQ(pop_at(1000000)->r.seq, 1);
+    CHECK_EQ(pop_at(1000000)->r.seq, 2);
+    CHECK(!all[1].r.asks);
+    /* So does one that connected before the other family had answered. */
+    hf_schedule_named(&schedule, &all[0].r, false, 1000000);
+    CHECK(!all[0].r.asks);
+    /* One that failed lets the others go as well. */
+    for (int i = 0; i < 3; i++) {
+        land(&all[i]);
+    }
+    CHECK_EQ(pop_at(1000000)->r.seq, 3);
+    land(&all[3]);
+    close_all();
+}
+
+static void who_needs_no_name_or_has_names_of_its_own_waits_for_nobody(void) {
+    static const char *const addresses[] = {"127.0.0.1:80", "[::1]:80"};
+    open_with(0);
+    schedule.asks_names = true;
+    for (int i = 0; i < 4; i++) {
+        named(i, addresses[i / 2]);
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK(pop_at(0) != NULL);
+        CHECK(!all[i].r.asks);
+    }
+    named(4, "a.test:80");
+    named(5, "a.test:80");
+    all[4].r.session = all[5].r.session = (hf_slice){(const uint8_t *)"s", 1};
+    CHECK_EQ(pop_at(0)->r.seq, 4);
+    CHECK_EQ(pop_at(0)->r.seq, 5);
+    schedule.asks_names = false;
+    named(6, "b.test:80");
+    named(7, "b.test:80");
+    CHECK_EQ(pop_at(0)->r.seq, 6);
+    CHECK_EQ(pop_at(0)->r.seq, 7);
+    for (int i = 0; i < 8; i++) {
+        CHECK(!all[i].r.asks);
+        land(&all[i]);
+    }
+    close_all();
+}
+
+static void one_that_is_put_back_has_not_asked(void) {
+    bool refused;
+    open_with(0);
+    schedule.asks_names = true;
+    named(0, "1.2.3.4.test:80");
+    named(1, "1.2.3.4.test:80");
+    hf_request *r = hf_schedule_pop(&schedule, 0, &refused);
+    REQUIRE(r == &all[0].r && r->asks);
+    hf_schedule_unpop(&schedule, r, 0);
+    CHECK(!r->asks);
+    CHECK(pop_at(0) == &all[0]);
+    CHECK(all[0].r.asks);
+    CHECK(pop_at(0) == NULL);
+    land(&all[0]);
+    CHECK(pop_at(0) == &all[1]);
+    land(&all[1]);
+    close_all();
+}
+
 int main(void) {
     RUN(hosts_take_turns_and_each_is_first_in_first_out);
     RUN(a_full_host_blocks_no_other);
@@ -208,5 +326,9 @@ int main(void) {
     RUN(random_work_agrees_with_a_model);
     RUN(a_delay_is_waited_for_in_the_heap);
     RUN(hosts_that_are_done_do_not_pile_up);
+    RUN(one_looks_a_new_name_up_and_the_others_follow);
+    RUN(a_name_that_is_slow_or_unknown_holds_nobody_for_long);
+    RUN(who_needs_no_name_or_has_names_of_its_own_waits_for_nobody);
+    RUN(one_that_is_put_back_has_not_asked);
     return check_result();
 }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import truth
 
+from hardfetch import Fetcher
 from hardfetch.testing import FaultSite, content
 
 PAGE = content.page(1024)
@@ -150,3 +151,58 @@ def test_an_address_of_another_kind_of_net_is_blocked_by_what_it_resolves_to(
         )  # fmt: skip
     truth.expect(allowed, status=200, body=PAGE)
     truth.expect(blocked, "blocked_address", origin="local", phase="connect")
+
+
+def many(site: FaultSite, name: str, count: int, **options: Any) -> list[truth.Record]:
+    """Fetch one URL often and at once, by a name server that counts."""
+    fault = site.fault(f"dns-{name}")
+    inputs: list[truth.Input] = [{"url": f"{fault.url}?{n}"} for n in range(count)]
+    return truth.fetch(
+        site, inputs, dns_server=fault.dns_server, max_per_host=count,
+        max_concurrency=count, retries=0, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("profile", [None, "chrome"])
+def test_fifty_at_once_ask_for_a_new_name_once(
+    site: FaultSite, tmp_path: Path, profile: str | None
+) -> None:
+    fault = site.fault("dns-slow")
+    before = site.hits("dns-slow")
+    with Fetcher(
+        dns_server=fault.dns_server, impersonate=profile, max_per_host=50,
+    ) as fetcher:  # fmt: skip
+        summary = fetcher.run([f"{fault.url}?{n}" for n in range(50)], tmp_path / "out")
+    assert (summary.records, summary.errors) == (50, {})
+    assert summary.stats.connects > 10
+    assert site.hits("dns-slow") - before == 2  # A and AAAA
+
+
+def test_a_name_that_is_not_found_holds_nobody_up(site: FaultSite) -> None:
+    began = time.monotonic()
+    for record in many(site, "nxdomain", 50, breaker=0):
+        truth.expect(record, "dns_error", origin="site", phase="dns")
+    assert time.monotonic() - began < 5
+
+
+def test_a_silent_name_server_holds_the_others_up_for_a_second(
+    site: FaultSite,
+) -> None:
+    for record in many(site, "silent", 20, connect_timeout=1.5, breaker=0):
+        truth.expect(record, ("dns_timeout", "dns_error"), phase="dns", origin="site")
+        assert record["timing"]["queue"] < 1.5
+
+
+def test_sessions_and_proxied_requests_wait_for_nobody(site: FaultSite) -> None:
+    fault = site.fault("dns-ok")
+    inputs: list[truth.Input] = [
+        {"url": f"{fault.url}?{n}", "session": f"s{n}"} for n in range(20)
+    ]
+    before = site.hits("dns-ok")
+    records = truth.fetch(site, inputs, dns_server=fault.dns_server, max_per_host=0)
+    assert {record["status_code"] for record in records} == {200}
+    assert site.hits("dns-ok") - before == 40  # what one learns is not another's
+    proxy = site.fault("socks5h").proxy
+    inputs = [{"url": f"{site.http}/1k", "proxy": proxy} for _ in range(20)]
+    records = truth.fetch(site, inputs, max_per_host=0)
+    assert {record["status_code"] for record in records} == {200}
