@@ -54,7 +54,8 @@ static int init_shards(hf_engine *e, hf_errbuf err) {
         }
         sh->n_shards = i + 1;
     }
-    return hf_output_init(&e->output, sh, &e->finished);
+    int rc = hf_output_init(&e->output, sh, &e->finished);
+    return rc == 0 ? 0 : hf_fail(err, rc, "no memory for the output");
 }
 
 static int start_loops(hf_engine *e, hf_errbuf err) {

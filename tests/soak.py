@@ -6,7 +6,7 @@ Runs REQUESTS (1,000,000) in this process against a fault site in another one, o
 against URL, with a share of faults (0.05) among them, in one `Fetcher.run` into a file,
 after a warm-up of 100,000 or a fifth in the same run. Prints figures as JSON, and ends
 with 1 when a promise is broken: inputs = records = lines, none twice; less than 1 KB
-of memory per 1,000 requests, where it is more than an allocator's steps of 1 MB; no more
+of memory per 1,000 requests, if more than the steps of an allocator, 1 MB; no more
 descriptors at the end; no wake-up that came by time alone.
 """
 
