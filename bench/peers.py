@@ -112,7 +112,7 @@ async def wreq(job: Job) -> None:
     library = import_module("wreq")
     options: dict[str, Any] = {}
     if job.cacert:
-        options["tls_cert_store"] = library.CertStore.from_pem_stack(job.pem())
+        options["tls_verify"] = library.CertStore.from_pem_stack(job.pem())
     names = {"HTTP_10": "1.0", "HTTP_11": "1.1", "HTTP_2": "2", "HTTP_3": "3"}
     versions = {f"Version.{name}": version for name, version in names.items()}
     client = library.Client(timeout=timedelta(seconds=job.timeout), **options)
