@@ -76,6 +76,11 @@ class Run:
         if threading.get_ident() != self._thread:
             self._over.wait(_EXIT_SECONDS)
 
+    def health(self) -> dict[str, Any]:
+        """Return what policy did so far; empty before the engine runs."""
+        judge = self._judge
+        return judge.report() if judge is not None else {}
+
     def reload_proxies(self) -> None:
         """Load the proxies again soon."""
         judge = self._judge

@@ -105,6 +105,10 @@ class Client:
         with suppress(HardfetchError):
             self.engine.cancel(seq)
 
+    def health(self) -> dict[str, Any]:
+        """Return what policy did so far."""
+        return self._judge.report()
+
     def reload_proxies(self) -> None:
         """Load the proxies again soon."""
         self._judge.reload()

@@ -200,6 +200,16 @@ class Fetcher:
         for job in self._active:
             job.stop(seconds)
 
+    def health(self) -> dict[str, Any]:
+        """Return retries, each proxy's health and the worst hosts of what runs now.
+
+        As `Summary.policy` has them at the end of a run; empty while nothing runs.
+        """
+        self._check()
+        for job in self._active[::-1]:
+            return job.health()
+        return {}
+
     def reload_proxies(self) -> None:
         """Load the proxies again, from their file or callable, within a second.
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hardfetch._ffi import Engine
     from hardfetch.options import Options
     from hardfetch.outcome import ProxyRow
+    from hardfetch.proxy_health import ProxyHealth
+    from hardfetch.tally import HostTrouble
 
 __all__ = ["Judge"]
 
@@ -90,16 +92,15 @@ class Judge:
         with self._lock:
             stats, pool = self.policy.stats, self.policy.pool
             proxies = pool.health(time.monotonic()) if pool is not None else []
+            hosts = self.policy.hosts.worst()
         return {
             "retries": stats.retries,
             "silent_retries": stats.silent,
             "gates": stats.gates,
             "denied": dict(stats.denied),
             "wasted": round(stats.wasted, 3),
-            "proxies": [
-                {name: getattr(line, name) for name in line.__slots__}
-                for line in proxies
-            ],
+            "proxies": [_plain(line) for line in proxies],
+            "hosts": [_plain(line) for line in hosts],
         }
 
     def _run(self) -> None:
@@ -193,6 +194,11 @@ class Judge:
             warn(f"proxies kept as they are: {exc}")
         except Exception:  # noqa: BLE001 - a user's callable must not end the thread
             warn(f"proxies kept as they are: {_trace()}")
+
+
+def _plain(line: ProxyHealth | HostTrouble) -> dict[str, Any]:
+    values = {name: getattr(line, name) for name in line.__slots__}
+    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
 
 
 def _trace() -> str:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hardfetch.budget import HostBudgets, RetryBudget
-from hardfetch.classify import GATE_STATUSES, TYPES, Mark, proxy_mark
+from hardfetch.classify import GATE_STATUSES, TYPES, Mark, host_mark, proxy_mark
 from hardfetch.gates import Gates
 from hardfetch.outcome import Final, ProxyUpdate, Retry, Verdict
 from hardfetch.proxies import Choice, NoExit
 from hardfetch.retry import RetryPolicy, RetryTable
+from hardfetch.tally import HostTally, HostTrouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,6 +80,7 @@ class Policy:
         self.host_budgets = host_budgets or HostBudgets()
         self.gates = gates or Gates(rng=self.retry.rng)
         self.stats = PolicyStats()
+        self.hosts = HostTally()
         self._max_jobs = max_jobs
         self._jobs: OrderedDict[int, _Job] = OrderedDict()
         self._orders: list[Order] = []
@@ -152,11 +154,9 @@ class Policy:
             self._jobs.pop(event.seq, None)
             self._heal(event, job, now)
             return None
+        trouble = self._blame(event)
         if event.status in GATE_STATUSES and not event.error:
-            order = self.gates.close(event, now, self.retry.retry_after_cap)
-            if order is not None:
-                self.stats.gates += 1
-                self._orders.append(order)
+            self._close_gate(event, trouble, now)
         if self.retry.is_stale(event):
             suspicion = False  # an idle connection was closed: nobody's fault
         else:
@@ -169,7 +169,26 @@ class Policy:
                 self.stats.denied[decision.reason] = count + 1
             return Verdict(event.seq, retry=False, denied=decision.reason)
         self._note(event, decision, now, suspicion=suspicion)
+        if trouble is not None and not decision.silent:
+            trouble.retries += 1
         return decision
+
+    def _close_gate(
+        self, event: Failure, trouble: HostTrouble | None, now: float
+    ) -> None:
+        order = self.gates.close(event, now, self.retry.retry_after_cap)
+        if order is not None:
+            self.stats.gates += 1
+            self._orders.append(order)
+            if trouble is not None:
+                trouble.gates += 1
+
+    def _blame(self, event: Failure) -> HostTrouble | None:
+        """Count what a host did, or may have done through an exit."""
+        if host_mark(event.error, event.origin) is Mark.NONE:
+            return None
+        what = event.error or str(event.status)
+        return self.hosts.failed(event.host, event.host_requests, what)
 
     def _is_good(self, event: Failure) -> bool:
         if event.error or event.matched or event.status in GATE_STATUSES:

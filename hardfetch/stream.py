@@ -68,6 +68,10 @@ class Stream:
         with suppress(HardfetchError):
             self.engine.stop(drain)
 
+    def health(self) -> dict[str, Any]:
+        """Return what policy did so far."""
+        return self._judge.report()
+
     def reload_proxies(self) -> None:
         """Load the proxies again soon."""
         self._judge.reload()

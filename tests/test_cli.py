@@ -363,6 +363,25 @@ class TestSummary:
         empty = Summary.of(Stats(), elapsed=0.0, cpu=0.0, interrupted=False)
         assert summary_text(empty).startswith("0 records of 0 inputs in 0.0 ms, 0.0/s")
 
+    def test_policy_is_told_where_there_is_something_to_tell(self) -> None:
+        line = {"proxy": "http://p:1", "state": "benched", "failures": 7, "wasted": 6.5}
+        well = {"proxy": "http://q:1", "state": "up", "failures": 0, "wasted": 0.0}
+        policy = {
+            "wasted": 6.5, "gates": 2, "denied": {"budget": 3, "method": 1},
+            "proxies": [line, well],
+            "hosts": [{"host": "a:80", "failures": 9, "last": "429"}],
+        }  # fmt: skip
+        summary = Summary.of(
+            STATS, elapsed=0.5, cpu=0.1, interrupted=False, policy=policy
+        )
+        text = summary_text(summary)
+        assert "retries    6.5 s of attempts" in text
+        assert "hosts asked to wait 2 times, denied for budget 3, method 1" in text
+        assert "proxies    1 of 2 up; worst http://p:1 benched, 7 failed, 6.5 s" in text
+        assert "hosts      worst a:80 9 x 429" in text
+        quiet = Summary.of(STATS, elapsed=0.5, cpu=0.1, interrupted=False)
+        assert "proxies" not in summary_text(quiet)
+
     def test_the_file_is_replaced_whole(self, tmp_path: Path) -> None:
         path = tmp_path / "summary.json"
         path.write_text("x" * 10_000)

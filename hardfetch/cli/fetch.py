@@ -15,7 +15,7 @@ from hardfetch.cli.fetch_options import fetch_options
 from hardfetch.cli.interrupts import Interrupts
 from hardfetch.cli.progress import Progress, Snapshot
 from hardfetch.cli.sources import SourceError, Sources
-from hardfetch.cli.summary import SummaryFile, summary_text
+from hardfetch.cli.summary import SummaryFile, proxies_up, summary_text, worst_hosts
 from hardfetch.errors import EngineError, OptionError, SinkError
 from hardfetch.fetcher import Fetcher
 
@@ -159,7 +159,7 @@ class _Command:
 
 
 def _snapshot(fetcher: Fetcher, sources: Sources) -> Snapshot | None:
-    stats = fetcher.stats()
+    stats, health = fetcher.stats(), fetcher.health()
     return Snapshot(
         inputs=stats.inputs,
         records=stats.records,
@@ -170,4 +170,6 @@ def _snapshot(fetcher: Fetcher, sources: Sources) -> Snapshot | None:
         read=sources.position,
         size=sources.size,
         complete=sources.ended,
+        proxies=proxies_up(health),
+        worst=next(iter(worst_hosts(health, 1)), ""),
     )

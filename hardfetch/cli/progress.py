@@ -35,6 +35,8 @@ class Snapshot:
     read: int  # bytes of input read
     size: int | None  # bytes of input in all, where known
     complete: bool  # all input was read
+    proxies: tuple[int, int] | None = None  # those that are up, and all
+    worst: str = ""  # the host with most failures, in words
 
 
 def total_inputs(now: Snapshot) -> int | None:
@@ -73,6 +75,10 @@ class Meter:
         ]
         if now.retries:
             parts.append(f"{format_count(now.retries)} retries")
+        if now.proxies is not None:
+            parts.append(f"{now.proxies[0]} of {now.proxies[1]} proxies up")
+        if now.worst:
+            parts.append(f"worst {now.worst}")
         parts.append(f"ring {now.ring:.0%}")
         if total is not None and rate > 0 and total > now.records:
             parts.append(f"ETA {format_clock((total - now.records) / rate)}")

@@ -91,7 +91,8 @@ def summary_text(summary: Summary) -> str:
         lines.append(f"status     {_counts(summary.statuses)}")
     if summary.errors:
         lines.append(f"errors     {_counts(summary.errors)}")
-    lines += [_effort(summary.stats), _bytes(summary), _cpu(summary)]
+    lines += [_effort(summary.stats), *_policy(summary.policy)]
+    lines += [_bytes(summary), _cpu(summary)]
     if summary.stats.deadlines_fired:
         lines.append(_overrun(summary.stats))
     return "\n".join(lines)
@@ -117,6 +118,50 @@ def _effort(stats: Stats) -> str:
         "connections": stats.connects,
     }
     return f"attempts   {', '.join(f'{n:,} {name}' for name, n in counts.items())}"
+
+
+def proxies_up(health: dict[str, Any]) -> tuple[int, int] | None:
+    """Return how many proxies are up, and all; None without a pool."""
+    proxies = health.get("proxies") or []
+    up = sum(line["state"] == "up" for line in proxies)
+    return (up, len(proxies)) if proxies else None
+
+
+def worst_hosts(health: dict[str, Any], count: int = 3) -> list[str]:
+    """Return the hosts that failed most, in words."""
+    lines = (health.get("hosts") or [])[:count]
+    return [
+        f"{line['host']} {format_count(line['failures'])} x {line['last']}"
+        for line in lines
+    ]
+
+
+def _policy(health: dict[str, Any]) -> list[str]:
+    """Return lines on retries, proxies and hosts, where there is something to tell."""
+    lines = []
+    told = []
+    if health.get("wasted"):
+        told.append(f"{format_time(health['wasted'])} of attempts that were repeated")
+    if health.get("gates"):
+        told.append(f"hosts asked to wait {format_count(health['gates'])} times")
+    if health.get("denied"):
+        told.append(f"denied for {_counts(health['denied'])}")
+    if told:
+        lines.append(f"retries    {', '.join(told)}")
+    up = proxies_up(health)
+    if up is not None:
+        bad = [_proxy(p) for p in health["proxies"][:3] if p["failures"]]
+        text = f"{up[0]} of {up[1]} up"
+        lines.append(f"proxies    {text}; worst {'; '.join(bad) if bad else 'none'}")
+    hosts = worst_hosts(health)
+    if hosts:
+        lines.append(f"hosts      worst {'; '.join(hosts)}")
+    return lines
+
+
+def _proxy(line: dict[str, Any]) -> str:
+    text = f"{line['proxy']} {line['state']}, {format_count(line['failures'])} failed"
+    return f"{text}, {format_time(line['wasted'])} lost"
 
 
 def _bytes(summary: Summary) -> str:
