@@ -1,13 +1,11 @@
 #include "transfer.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "loop.h"
 #include "shape.h"
-#include "tcpstate.h"
+#include "transfer_parts.h"
 
 /* Bytes of a redirect's body read for the sake of the connection; past that it is
  * cheaper to open another. */
@@ -148,9 +146,7 @@ int64_t hf_transfer_next_due(const hf_transfer *t, int *due) {
     return best;
 }
 
-/* Moves the due time forward when a new limit is sooner than the one in the heap. Later
- * ones wait until the heap's comes up: that is rare, and this is each request. */
-static void tighten(hf_transfer *t) {
+void hf_transfer_tighten(hf_transfer *t) {
     const hf_limits *l = &t->req->limits;
     if (l->first_byte == 0 && l->idle == 0) {
         return;
@@ -162,199 +158,15 @@ static void tighten(hf_transfer *t) {
     }
 }
 
-/* --- callbacks, in life order ------------------------------------------------------
+/* --- callbacks for the response, in life order
+ * ------------------------------------------------------
  */
-
-#define ENTER(t, lost)                                      \
-    do {                                                    \
-        if (!hf_heart_leave(&(t)->identity->loop->heart)) { \
-            return lost;                                    \
-        }                                                   \
-    } while (0)
-#define LEAVE(t) hf_heart_resume(&(t)->identity->loop->heart)
-
-/* Whether bytes on its connection are TLS records and not the exchange itself. */
-static bool encrypted(const hf_transfer *t) {
-    const hf_proxy *proxy = &t->identity->proxy;
-    return t->url->tls || (proxy->url != NULL && proxy->scheme == HF_PROXY_HTTPS);
-}
-
-/* It has an address. libcurl connects to the first, but lets others have them only once
- * the other family has answered too; it does not wait for that when it is connected. */
-static void note_name(hf_transfer *t, bool connected) {
-    hf_loop *l = t->identity->loop;
-    curl_off_t looked_up = 0;
-    l->curl->curl_easy_getinfo(t->easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up);
-    if (looked_up > 0 || connected) {
-        hf_schedule_named(&l->shard->schedule, t->req, looked_up > 0, l->now);
-    }
-}
-
-static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
-    hf_loop *l = t->identity->loop;
-    t->resolved = t->identity->named = true;
-    if (t->req->asks) {
-        note_name(t, false);
-    }
-    if (l->settings->c.deny_private && !hf_addr_public(&a->addr, &l->settings->nets)) {
-        t->stop = HF_STOP_BLOCKED;
-        return CURL_SOCKET_BAD;
-    }
-    int fd = socket(a->family, a->socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, a->protocol);
-    if (fd < 0) {
-        t->stop_errno = errno;
-        return CURL_SOCKET_BAD;
-    }
-    hf_sock *s = hf_poller_opened(&l->poller, fd, encrypted(t));
-    if (s == NULL) {
-        close(fd);
-        t->stop_errno = ENOMEM;
-        return CURL_SOCKET_BAD;
-    }
-    hf_stat_add(&l->shard->counts.connects, 1);
-    s->opener = t;
-    s->next_fd = t->fd;
-    t->fd = fd;
-    t->opened = true;
-    return fd;
-}
-
-static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
-    hf_transfer *t = data;
-    (void)purpose;
-    ENTER(t, CURL_SOCKET_BAD);
-    curl_socket_t fd = open_socket(t, a);
-    LEAVE(t);
-    return fd;
-}
-
-/* In clear, bytes after the request are a response, even if libcurl saw no line end. */
-void hf_transfer_note_state(hf_transfer *t, int fd) {
-    hf_tcp_state state = hf_tcp_look(fd);
-    t->connected |= state.connected;
-    t->stood = state.open;
-    t->heard = t->sent_at > 0 && !encrypted(t) && state.received > t->unasked;
-}
-
-static void forget_socket(hf_poller *p, hf_transfer *t, int fd, const hf_sock *s) {
-    int *link = &t->fd;
-    while (*link >= 0 && *link != fd) {
-        hf_sock *other = hf_poller_find(p, *link);
-        if (other == NULL) {
-            return;
-        }
-        link = &other->next_fd;
-    }
-    if (*link == fd) {
-        *link = s->next_fd;
-    }
-}
-
-static int on_close(void *data, curl_socket_t fd) {
-    hf_loop *l = data;
-    if (!hf_heart_leave(&l->heart)) {
-        return close(fd);
-    }
-    hf_sock *s = hf_poller_find(&l->poller, fd);
-    if (s != NULL && s->opener != NULL) {
-        hf_transfer_note_state(s->opener, fd);
-        forget_socket(&l->poller, s->opener, fd, s);
-    }
-    hf_poller_closing(&l->poller, fd);
-    int rc = close(fd);
-    hf_heart_resume(&l->heart);
-    return rc;
-}
-
-void hf_transfer_peek_tls(hf_transfer *t) {
-    uint8_t head[2];
-    if (!t->tls_began || t->tls_bytes || t->fd < 0) {
-        return;
-    }
-    ssize_t n = recv(t->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
-    if (n <= 0) {
-        return;
-    }
-    t->tls_bytes = true;
-    /* A record is an alert or a handshake, version 3.x. */
-    t->tls_garbage = (head[0] != 0x15 && head[0] != 0x16) || (n > 1 && head[1] != 3);
-}
-
-static void note_tls(hf_transfer *t) {
-    t->tls_began = true;
-    /* A server that speaks before the ClientHello speaks no TLS. */
-    hf_transfer_peek_tls(t);
-    t->tls_garbage |= t->tls_bytes;
-}
-
-/* The TLS handshake is about to begin: with the site, once a tunnel stands; before that
- * with an https proxy. Set for proxied identities, and for a store of TLS sessions. */
-static int on_tls(CURL *easy, void *ctx, void *data) {
-    hf_transfer *t = data;
-    (void)ctx;
-    ENTER(t, CURLE_ABORTED_BY_CALLBACK);
-    const hf_curl *c = t->identity->loop->curl;
-    bool proxied = t->identity->proxy.url != NULL;
-    long code = 0;
-    c->curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &code);
-    if (!proxied || t->identity->proxy.scheme != HF_PROXY_HTTPS || code / 100 == 2) {
-        hf_sessions_offer(t->identity, t->url);
-        if (proxied) {
-            note_tls(t);
-        }
-    }
-    LEAVE(t);
-    return CURLE_OK;
-}
-
-static void note_peer(hf_transfer *t, const char *ip, int port) {
-    hf_response *r = t->resp;
-    size_t n = ip != NULL ? strlen(ip) : 0;
-    n = n < sizeof r->remote_ip - 1 ? n : sizeof r->remote_ip - 1;
-    memcpy(r->remote_ip, ip, n);
-    r->remote_ip[n] = '\0';
-    r->remote_port = port;
-    r->reused = !t->opened;
-}
-
-/* Name, TCP, proxy and TLS are through; the request goes out now. */
-static int on_ready(void *data, char *ip, char *local_ip, int port, int local_port) {
-    hf_transfer *t = data;
-    (void)local_ip;
-    (void)local_port;
-    ENTER(t, CURL_PREREQFUNC_ABORT);
-    hf_loop *l = t->identity->loop;
-    if (t->sent_at > 0 && !hf_method_idempotent(hf_shape_method(t))) {
-        /* A connection that had served before died. libcurl tries any method again,
-         * although the server may have read the request: that is for policy. */
-        t->stop = HF_STOP_REPEAT;
-        LEAVE(t);
-        return CURL_PREREQFUNC_ABORT;
-    }
-    t->sent_at = l->now;
-    note_peer(t, ip, port);
-    /* A tunnel's replies are behind us. An address that was refused, or a socket that
-     * was not to be had, made no difference. */
-    bool tunnel = t->opened && t->identity->proxy.url != NULL;
-    t->unasked = tunnel ? hf_tcp_look(t->fd).received : 0;
-    t->stop = HF_STOP_NONE;
-    t->stop_errno = 0;
-    tighten(t);
-    if (t->req->asks) {
-        note_name(t, true);
-    }
-    if (t->opened && t->url->tls) {
-        hf_sessions_note(t->identity);
-    }
-    LEAVE(t);
-    return CURL_PREREQFUNC_OK;
-}
 
 static void note_byte(hf_transfer *t) {
     t->last_byte = t->identity->loop->now;
     if (!t->got_bytes) {
         t->got_bytes = true;
-        tighten(t);
+        hf_transfer_tighten(t);
     }
 }
 
@@ -470,19 +282,9 @@ void hf_transfer_set_callbacks(hf_transfer *t) {
     const hf_curl *c = t->identity->loop->curl;
     CURL *e = t->easy;
     c->curl_easy_setopt(e, CURLOPT_PRIVATE, t);
-    c->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
-    c->curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
-    /* A connection outlives the transfer that opened it. */
-    c->curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, on_close);
-    c->curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, t->identity->loop);
-    c->curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_ready);
-    c->curl_easy_setopt(e, CURLOPT_PREREQDATA, t);
     c->curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
     c->curl_easy_setopt(e, CURLOPT_HEADERDATA, t);
     c->curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
     c->curl_easy_setopt(e, CURLOPT_WRITEDATA, t);
-    if (t->identity->proxy.url != NULL || t->identity->sessions.store != NULL) {
-        t->sees_tls = c->curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls) == 0;
-        c->curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, t);
-    }
+    hf_connect_set_callbacks(t);
 }
