@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from hardfetch import _ffi, sources
 from hardfetch._config import OUTPUT_LINES, Config
 from hardfetch.drain import Writer, look_at
-from hardfetch.errors import DeadlineExceeded, HardfetchError
+from hardfetch.errors import DeadlineExceeded, HardfetchError, OptionError
 from hardfetch.feed import Feeder, Stopped
 from hardfetch.judge import Judge, make_policy
 from hardfetch.parts import Policy
 from hardfetch.replay import Frames, Proof
 from hardfetch.resume import read_output
 from hardfetch.robots_gate import make_gate
-from hardfetch.sinks import open_sink
+from hardfetch.sinks import open_sink, status_of
 from hardfetch.stall import StallWatch
 from hardfetch.summary import Stats, Summary
 
@@ -108,6 +108,7 @@ class Run:
             stack.callback(self._stop.close)
             # The source first: a slip in its name must not cost the old output.
             chunks = sources.chunks(source, self._stop, stack)
+            _refuse_own_input(source, sink)
             if resume:
                 earlier = read_output(sink, self._options)
                 proof = Proof(earlier, self._packer, self._stop, stack)
@@ -117,7 +118,12 @@ class Run:
                     source = proof.items(source)
                 earlier.mend()
                 append, skip = True, earlier.skip()
-            out = open_sink(sink, append=append, policy=_policy(self._options))
+            out = open_sink(
+                sink,
+                append=append,
+                policy=_policy(self._options),
+                given_up=self._stop.is_set,
+            )
             closing = stack.enter_context(ExitStack())
             closing.callback(out.close)
             window = max(10_000, 4 * self._options.max_concurrency)
@@ -227,6 +233,12 @@ class Run:
             with suppress(HardfetchError):
                 engine.stop(0.0)
         self._stop.set()
+
+
+def _refuse_own_input(source: Any, sink: Any) -> None:
+    """Raise OptionError where records would go into the file that inputs come from."""
+    if sources.is_same_file(source, status_of(sink)):
+        raise OptionError("sink: this file is also the source")
 
 
 def _policy(options: Options) -> Policy:

@@ -10,6 +10,7 @@ import select
 import stat
 import sys
 import time
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hardfetch.errors import OptionError, SinkError
@@ -28,6 +29,7 @@ from hardfetch.shelves import (
 from hardfetch.sink import Sink
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
 
     class _RawWriter(Protocol):
         """What an `NdjsonWriter` is to a run: it takes whole lines."""
@@ -42,6 +44,9 @@ if TYPE_CHECKING:
     SinkLike: TypeAlias = (
         str | os.PathLike[str] | int | IO[str] | IO[bytes] | _RawWriter | _Writable
     )
+
+
+_READER_SECONDS = 0.02  # between two looks whether a FIFO has a reader
 
 
 class FdSink(Sink):
@@ -138,15 +143,27 @@ class LinesSink(Sink):
         self._target.write_raw(data)
 
 
-def open_sink(sink: Any, *, append: bool = False, policy: Policy = Policy()) -> Sink:  # noqa: B008 - frozen
+def _never() -> bool:
+    return False
+
+
+def open_sink(
+    sink: Any,
+    *,
+    append: bool = False,
+    policy: Policy = Policy(),  # noqa: B008 - frozen
+    given_up: Callable[[], bool] = _never,
+) -> Sink:
     """Return the Sink for a path, URL, descriptor, file object or `NdjsonWriter`.
 
     A path with `{part}` is that of rotated parts, one ending in .gz or .zst is packed.
     Without `append` a file is emptied first; with it, half a line at its end is cut.
+    A FIFO is waited for until somebody reads it, or until `given_up` says True.
     Raises SinkError when it cannot be written to, OptionError for what is no sink.
     """
     if isinstance(sink, (str, os.PathLike)):
-        return _open_name(os.fspath(sink), append=append, policy=policy)
+        name = os.fspath(sink)
+        return _open_name(name, append=append, policy=policy, given_up=given_up)
     if policy.rotate_size is not None or policy.rotate_time is not None:
         raise OptionError("rotate_size: only a path with {part} can be rotated")
     if isinstance(sink, int) and not isinstance(sink, bool):
@@ -196,7 +213,25 @@ def _plain_fd(sink: Any) -> int | None:
         ) from None
 
 
-def _open_name(name: str | bytes, *, append: bool, policy: Policy) -> Sink:
+def status_of(sink: Any) -> os.stat_result | None:
+    """Return the status of the file that a sink is, if it is there and is a file."""
+    try:
+        if isinstance(sink, (str, os.PathLike)):
+            return Path(os.fsdecode(sink)).stat()
+        if isinstance(sink, int):
+            return os.fstat(sink)
+        return os.fstat(sink.fileno())
+    except (AttributeError, OSError, TypeError, ValueError):
+        return None
+
+
+def _open_name(
+    name: str | bytes,
+    *,
+    append: bool,
+    policy: Policy,
+    given_up: Callable[[], bool],
+) -> Sink:
     text = os.fsdecode(name)
     template = Template.of(text)
     if template is None and (policy.rotate_size or policy.rotate_time):
@@ -213,7 +248,7 @@ def _open_name(name: str | bytes, *, append: bool, policy: Policy) -> Sink:
             )
         shelf = PartShelf(template, next_number(template, *whole, *cut))
         return LineSink(shelf, packing, policy)
-    fd = _open_file(text, append=append)
+    fd = _open_file(text, append=append, given_up=given_up)
     if append:
         (mend_lines if packing is None else packing.mend)(fd)
     if packing is not None:
@@ -237,15 +272,37 @@ def _remote(url: str, template: Template | None, *, append: bool) -> RemoteShelf
     return RemoteShelf(url, template, next_number(template, *parts))
 
 
-def _open_file(name: str, *, append: bool) -> int:
+def _open_file(name: str, *, append: bool, given_up: Callable[[], bool]) -> int:
     # All writes go to the end, wherever that is: somebody may cut the file meanwhile.
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
     try:
+        if Path(name).is_fifo():
+            return _open_fifo(name, given_up)
         return os.open(name, flags | (0 if append else os.O_TRUNC), 0o666)
     except OSError as exc:
         raise SinkError(exc.errno, exc.strerror, name) from None
     except ValueError as exc:  # a NUL in the name
         raise SinkError(errno.EINVAL, str(exc), name) from None
+
+
+def _open_fifo(name: str, given_up: Callable[[], bool]) -> int:
+    """Open a FIFO as soon as it has a reader.
+
+    A plain open would wait through every signal whose handler does not raise.
+    """
+    flags = os.O_NONBLOCK | os.O_CLOEXEC
+    while not given_up():
+        try:
+            fd = os.open(name, os.O_WRONLY | flags)
+        except OSError as exc:
+            if exc.errno != errno.ENXIO:
+                raise
+            time.sleep(_READER_SECONDS)
+        else:
+            os.set_blocking(fd, True)
+            return fd
+    # Open at both ends: nothing will be written, and the run ends as any other.
+    return os.open(name, os.O_RDWR | flags)
 
 
 def warn(text: str) -> None:

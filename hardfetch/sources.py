@@ -6,6 +6,7 @@ import functools
 import io
 import os
 import select
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -61,6 +62,17 @@ def is_path(source: object) -> bool:
     )
 
 
+def is_same_file(source: Any, status: os.stat_result | None) -> bool:
+    """Tell whether a path or file object is the regular file with that status."""
+    if status is None or not stat.S_ISREG(status.st_mode):
+        return False
+    try:
+        own = Path(source).stat() if is_path(source) else os.fstat(source.fileno())
+    except (AttributeError, OSError, TypeError, ValueError):
+        return False  # not there, or no file at all
+    return os.path.samestat(own, status)
+
+
 def rewinder(source: Any) -> Callable[[], None] | None:
     """Return what makes `chunks` give the same bytes again; None where nothing does."""
     if is_path(source):
@@ -87,7 +99,8 @@ def chunks(source: Any, stop: Stop, stack: ExitStack) -> Iterator[bytes] | None:
     if isinstance(source, str) and not is_path(source):
         raise OptionError("source: a single URL goes into a list, or to fetch()")
     if is_path(source):
-        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+        # A FIFO opens at once, and then its writer is polled for like data.
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         stack.callback(os.close, fd)
         return _read(lambda: os.read(fd, CHUNK), fd, stop)
     if source is sys.stdin and hasattr(source, "buffer"):

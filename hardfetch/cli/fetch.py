@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import io
+import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from hardfetch.cli.sources import SourceError, Sources
 from hardfetch.cli.summary import SummaryFile, proxies_up, summary_text, worst_hosts
 from hardfetch.errors import EngineError, OptionError, SinkError
 from hardfetch.fetcher import Fetcher
+from hardfetch.sinks import status_of
 
 if TYPE_CHECKING:
     from hardfetch.summary import Summary
@@ -98,7 +101,7 @@ class _Command:
         if self._output == "-" and _STDOUT in (self._ctx.obj or ()):
             raise SinkError(errno.EBADF, "stdout is closed")
         with Sources(self._names) as sources, Fetcher(**self._options) as fetcher:
-            self._refuse_own_input(sources)
+            self._refuse_own_files(sources)
             with SummaryFile(self._summary) as report:
                 self._prepare_descriptors(fetcher)
                 with Interrupts(
@@ -140,13 +143,23 @@ class _Command:
             return 0.0
         return values.seconds("drain", asked)
 
-    def _refuse_own_input(self, sources: Sources) -> None:
-        try:
-            status = Path(self._output).stat() if self._output != "-" else None
-        except OSError:
-            return
-        if status is not None and sources.holds(status):
+    def _refuse_own_files(self, sources: Sources) -> None:
+        output = status_of(_STDOUT if self._output == "-" else self._output)
+        if output is not None and sources.holds(output):
             raise OptionError("output: this file is also a SOURCE")
+        if self._summary in (None, "-"):
+            return
+        # By its path as well: neither may be there yet.
+        same = os.path.realpath(str(self._summary)) == os.path.realpath(self._output)
+        summary = status_of(self._summary)
+        if summary is not None and stat.S_ISREG(summary.st_mode):
+            if sources.holds(summary):
+                raise OptionError("summary: this file is also a SOURCE")
+            same = same or (output is not None and os.path.samestat(summary, output))
+        elif summary is not None:
+            return
+        if same:
+            raise OptionError("summary: this file is also the output")
 
     def _prepare_descriptors(self, fetcher: Fetcher) -> None:
         needed = limits.descriptors_needed(fetcher.options.max_concurrency)

@@ -22,6 +22,11 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _UNPRINTABLE = re.compile(r"[\x00-\x20\x7f]")
 
 
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a FIFO without waiting for its writer, who is polled for like data."""
+    return os.open(name, flags | os.O_NONBLOCK)
+
+
 class SourceError(ValueError):
     """A SOURCE that can't be read; the message names it."""
 
@@ -75,7 +80,10 @@ class Sources(io.RawIOBase):
             self._grow(len(line))
             return io.BytesIO(line)
         try:
-            part = io.FileIO(0, closefd=False) if name == "-" else io.FileIO(name)
+            if name == "-":
+                part = io.FileIO(0, closefd=False)
+            else:
+                part = io.FileIO(name, opener=_open_at_once)
             status = os.fstat(part.fileno())
         except IsADirectoryError:
             raise SourceError(f"{name!r} is a folder") from None

@@ -1,0 +1,158 @@
+"""Careless paths: what is read is not written over, and nothing waits for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import hardfetch
+from hardfetch.testing import FaultSite
+
+HARDFETCH = (sys.executable, "-m", "hardfetch", "fetch", "-q")
+LIMIT = 30  # seconds for any one command
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[FaultSite]:
+    with FaultSite() as running:
+        yield running
+
+
+@pytest.fixture
+def urls(site: FaultSite, tmp_path: Path) -> Path:
+    path = tmp_path / "urls.txt"
+    path.write_text("".join(f"{site.url('/1k')}?{n}\n" for n in range(20)))
+    return path
+
+
+def run(*arguments: object) -> tuple[int, str]:
+    done = subprocess.run(
+        [*HARDFETCH, *map(str, arguments)],
+        capture_output=True,
+        timeout=LIMIT,
+        check=False,
+    )
+    return done.returncode, done.stderr.decode()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def is_ready(pid: int) -> bool:
+    """Whether the process has its handlers of signals in place."""
+    caught = Path(f"/proc/{pid}/status").read_text().partition("SigCgt:\t")[2]
+    return bool(int(caught[:16], 16) & (1 << (signal.SIGTERM - 1)))
+
+
+def test_the_source_is_never_appended_to_through_stdout(urls: Path) -> None:
+    before = urls.read_bytes()
+    with urls.open("ab") as out:
+        done = subprocess.run(
+            [*HARDFETCH, str(urls)],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            timeout=LIMIT,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert b"also a SOURCE" in done.stderr
+    assert urls.read_bytes() == before
+
+
+def test_the_summary_never_replaces_the_source(urls: Path, tmp_path: Path) -> None:
+    before = urls.read_bytes()
+    link = tmp_path / "link"
+    link.hardlink_to(urls)
+    for path in (urls, link):
+        code, text = run(urls, "-o", tmp_path / "out", "--summary", path)
+        assert code == 2
+        assert "summary" in text
+    assert urls.read_bytes() == before
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_summary_never_replaces_the_records(
+    urls: Path, tmp_path: Path, there: bool
+) -> None:
+    out = tmp_path / "out"
+    if there:
+        out.write_bytes(b"{}\n")
+    code, text = run(urls, "-o", out, "--summary", tmp_path / "." / "out")
+    assert code == 2
+    assert "summary" in text
+    assert out.exists() is there
+
+
+def test_a_run_never_empties_its_own_source(urls: Path) -> None:
+    before = urls.read_bytes()
+    with hardfetch.Fetcher() as fetcher:
+        with pytest.raises(hardfetch.OptionError, match="also the source"):
+            fetcher.run(urls, urls)
+        with urls.open("rb") as lines, pytest.raises(hardfetch.OptionError):
+            fetcher.run(lines, str(urls))
+        with urls.open("ab") as out, pytest.raises(hardfetch.OptionError):
+            fetcher.run(urls, out)
+    assert urls.read_bytes() == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_ends_the_wait_for_a_fifos_reader(
+    urls: Path, tmp_path: Path, number: int
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = subprocess.Popen(
+        [*HARDFETCH, str(urls), "-o", str(fifo)], stderr=subprocess.PIPE
+    )
+    try:
+        wait_until(lambda: is_ready(process.pid))
+        process.send_signal(number)
+        _, text = process.communicate(timeout=LIMIT)
+        assert process.returncode == 3
+        assert b"Traceback" not in text
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_fifo_gets_every_record_once_it_has_a_reader(
+    urls: Path, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    process = subprocess.Popen([*HARDFETCH, str(urls), "-o", str(fifo)])
+    try:
+        wait_until(lambda: is_ready(process.pid))
+        assert len(fifo.read_bytes().splitlines()) == 20
+        assert process.wait(LIMIT) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_stop_ends_the_wait_for_a_fifo_at_both_ends(urls: Path, tmp_path: Path) -> None:
+    silent = tmp_path / "silent"
+    os.mkfifo(silent)
+    out = tmp_path / "out"
+    for source, sink in ((silent, out), (urls, silent)):
+        with hardfetch.Fetcher() as fetcher:
+            timer = threading.Timer(0.2, fetcher.stop, (0.0,))
+            timer.start()
+            began = time.monotonic()
+            summary = fetcher.run(source, sink)
+            timer.join()
+        assert summary.interrupted
+        assert summary.records == 0
+        assert time.monotonic() - began < 3
