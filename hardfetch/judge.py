@@ -108,14 +108,28 @@ class Judge:
         with suppress(HardfetchError):
             while (count := self._engine.events(events, _TURN)) is not None:
                 now = time.monotonic()
-                if count:
-                    self._judge([events[i] for i in range(count)], now)
-                self._look(now)
+                taken = [events[i] for i in range(count)]
+                try:
+                    self._judge(taken, now)
+                    self._look(now)
+                except HardfetchError:
+                    raise
+                except Exception:  # noqa: BLE001 - whoever waits must not wait for ever
+                    self._complain()
+                    final = [Verdict(event.seq, retry=False) for event in taken]
+                    self._engine.verdicts(final)
             if self.policy.pool is not None:  # the last figures, for the summary
                 with self._lock:
                     self._observe(self.policy.pool, time.monotonic())
 
+    def _complain(self) -> None:
+        if not self._complained:
+            self._complained = True
+            warn(f"the retry policy failed: {_trace()}")
+
     def _judge(self, events: list[Any], now: float) -> None:
+        if not events:
+            return
         failures = [_failure(event) for event in events]
         news = {event.seq for event in events if event.flags & _NEWS}
         started = self._engine.stats()
@@ -137,9 +151,7 @@ class Judge:
         try:
             return self.policy.handle([failure], now, requests=requests)
         except Exception:  # noqa: BLE001 - a slip in a user's policy must not hang the run
-            if not self._complained:
-                self._complained = True
-                warn(f"the retry policy failed: {_trace()}")
+            self._complain()
             return [Verdict(failure.seq, retry=False, denied="policy_error")]
 
     def _send_orders(self, now: float) -> None:
