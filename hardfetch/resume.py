@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from hardfetch.options import Options
     from hardfetch.packing import Packing
 
-_CHUNK = 4 << 20
+_CHUNK = 1 << 20
+_PACKED = 128 << 10  # it grows when it is unpacked
 _MEMBER_MOST = 256 << 20  # bytes of lines in one member; ours hold less
 _LINE_MOST = 1 << 30
 _ERR = 512
@@ -68,7 +69,7 @@ class Earlier:
 
     # The output.
 
-    def records(self, data: bytes, name: str) -> int:
+    def records(self, data: bytes | memoryview, name: str) -> int:
         """Take the whole lines of data; return their bytes. Raises OptionError."""
         rc = lib.hf_resume_records(
             self._handle,
@@ -200,7 +201,7 @@ def _read_remote(
 def _read_file(
     earlier: Earlier, path: str, packing: Packing | None, *, may_be_cut: bool
 ) -> None:
-    with suppress(FileNotFoundError), Path(path).open("rb") as file:
+    with suppress(FileNotFoundError), Path(path).open("rb", 0) as file:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise OptionError(f"resume: {path} is no regular file")
@@ -218,10 +219,10 @@ def _read(
     may_be_cut: bool,
 ) -> int:
     """Read one file. Returns where its last whole line, or member, ends."""
-    chunks: Iterator[bytes] = iter(lambda: file.read(_CHUNK), b"")
     if packing is None:
-        end, size = _read_lines(earlier, chunks, name)
+        end, size = _read_lines(earlier, file, name)
     else:
+        chunks: Iterator[bytes] = iter(lambda: file.read(_PACKED), b"")
         counted = _Counted(chunks)
         end = _read_members(earlier, packing.decode(counted), name)
         size = counted.total + sum(map(len, chunks))
@@ -243,18 +244,20 @@ class _Counted:
             yield chunk
 
 
-def _read_lines(
-    earlier: Earlier, chunks: Iterable[bytes], name: str
-) -> tuple[int, int]:
-    end, carry = 0, b""
-    for chunk in chunks:
-        data = carry + chunk if carry else chunk
-        used = earlier.records(data, name)
+def _read_lines(earlier: Earlier, file: Any, name: str) -> tuple[int, int]:
+    # Into one buffer: fresh memory for each piece costs more than the reading.
+    end, kept, buffer = 0, 0, bytearray(_CHUNK)
+    while count := file.readinto(memoryview(buffer)[kept:]):
+        kept += count
+        used = earlier.records(memoryview(buffer)[:kept], name)
         end += used
-        carry = data[used:]
-        if len(carry) > _LINE_MOST:
-            raise OptionError(f"resume: {name}: nothing can be proved: no line ends")
-    return end, end + len(carry)
+        buffer[: kept - used] = buffer[used:kept]
+        kept -= used
+        if kept == len(buffer):
+            if kept >= _LINE_MOST:
+                raise OptionError(f"resume: {name}: nothing can be proved: no line end")
+            buffer.extend(bytes(kept))
+    return end, end + kept
 
 
 def _read_members(
