@@ -27,7 +27,7 @@ _DEFLATED, _VERSION, _UNIX = 8, 20, 3 << 8
 @cache
 def _deflate(data: bytes) -> bytes:
     """Return a raw deflate stream. Cached: the wheels differ in few files."""
-    return zopfli.zlib.compress(data, numiterations=5)[2:-4]
+    return zopfli.zlib.compress(data, numiterations=15)[2:-4]
 
 
 def _order(info: zipfile.ZipInfo) -> tuple[bool, bool, str]:

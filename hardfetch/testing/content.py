@@ -61,7 +61,7 @@ def long_text() -> bytes:
 
     It repeats itself, so that what is shipped of it packed stays small.
     """
-    return page(20_000) * 10
+    return page(5_000) * 40
 
 
 def raw_deflate(data: bytes) -> bytes:
