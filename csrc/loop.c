@@ -326,7 +326,7 @@ static void settle_down(hf_loop *l) {
 /* Before sleeping: is there room to be told of, or work that came meanwhile? */
 static bool may_sleep(hf_loop *l) {
     hf_shard *s = l->shard;
-    if (l->touched != NULL || hf_shard_may_start(s, l->now)) {
+    if (l->touched != NULL || hf_shard_may_start(s, l->now) || hf_shard_may_unpark(s)) {
         return false;
     }
     return s->parked.first == NULL || hf_ring_want_room(&s->ring) != 1;

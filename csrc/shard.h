@@ -59,6 +59,7 @@ typedef struct hf_shard {
     hf_requests running;  /* has a transfer */
     hf_requests parked;   /* has its outcome, and waits for room in the ring */
     uint64_t parked_out;  /* bytes the consumer had taken when the first did not fit */
+    hf_requests heavy;    /* has its outcome, and a body too large to encode at once */
     hf_requests unjudged; /* waits for room in the event ring */
     hf_requests orphans;  /* answered, but libcurl may still read their bodies */
     hf_held held;         /* all requests that have no record yet */
@@ -135,8 +136,11 @@ void hf_shard_report(hf_shard *s, hf_request *r, int64_t now);
  * over, or the job's deadline has passed. */
 void hf_shard_due(hf_shard *s, hf_request *r, int64_t now);
 
-/* Writes out what was parked, as far as the ring has room. */
+/* Writes out what was parked, as far as the ring has room and some MiB at a time. */
 void hf_shard_unpark(hf_shard *s, int64_t now);
+
+/* Whether hf_shard_unpark would have something to do. */
+bool hf_shard_may_unpark(const hf_shard *s);
 
 /* Wakes those who wait for what this iteration brought. */
 void hf_shard_publish(hf_shard *s);

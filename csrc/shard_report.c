@@ -4,6 +4,10 @@
 
 #include "shard_parts.h"
 
+/* Bodies above this are encoded one an iteration: tens of milliseconds each, which no
+ * deadline shall wait for more than once. */
+#define HEAVY ((size_t)1 << 20)
+
 /* Responses kept for reuse. */
 #define SPARE_RESPONSES 512
 
@@ -116,48 +120,67 @@ static bool emit(hf_shard *s, hf_request *r, int64_t now) {
     return true;
 }
 
+static size_t body_len(const hf_request *r) {
+    return r->response != NULL ? r->response->body.len : 0;
+}
+
+/* Lets r wait for room in the ring; at the front when it was there, so that the order
+ * of ending is kept. */
+static void park(hf_shard *s, hf_request *r, bool front) {
+    if (front || s->parked.first == NULL) {
+        s->parked_out = hf_stat_read(&s->ring.bytes_out);
+    }
+    r->state = HF_R_PARKED;
+    if (!front || s->parked.first == NULL) {
+        hf_requests_append(&s->parked, r);
+        return;
+    }
+    r->prev = NULL;
+    r->next = s->parked.first;
+    r->next->prev = r;
+    s->parked.first = r;
+    s->parked.n++;
+}
+
 void hf_shard_report(hf_shard *s, hf_request *r, int64_t now) {
     hf_heap_remove(&s->heap, &r->due);
     if (!hf_request_claim(r)) {
         return; /* the watchdog has reported it; its memory is the old loop's */
     }
+    if (body_len(r) > HEAVY) {
+        r->state = HF_R_PARKED;
+        hf_requests_append(&s->heavy, r);
+        return;
+    }
     if (s->parked.first == NULL && emit(s, r, now)) {
         return;
     }
-    if (s->parked.first == NULL) {
-        s->parked_out = hf_stat_read(&s->ring.bytes_out);
-    }
-    r->state = HF_R_PARKED;
-    hf_requests_append(&s->parked, r);
     hf_stat_add(&s->counts.ring_full, 1);
+    park(s, r, false);
 }
 
 /* Encoding is work that a full ring makes vain: it waits until the consumer has taken
  * about as much as the record will need. */
 static bool may_fit(const hf_shard *s, const hf_request *r) {
-    const hf_response *resp = r->response;
-    uint64_t need = resp != NULL ? resp->head.len + resp->body.len : 0;
+    uint64_t need = body_len(r) + (r->response != NULL ? r->response->head.len : 0);
     uint64_t most = s->ring.capacity / 2;
     uint64_t taken = hf_stat_read(&s->ring.bytes_out) - s->parked_out;
     return taken >= (need < most ? need : most) || hf_ring_used(&s->ring) == 0;
 }
 
+bool hf_shard_may_unpark(const hf_shard *s) {
+    return s->parked.first != NULL ? may_fit(s, s->parked.first)
+                                   : s->heavy.first != NULL;
+}
+
 void hf_shard_unpark(hf_shard *s, int64_t now) {
-    while (s->parked.first != NULL && may_fit(s, s->parked.first)) {
-        hf_request *r = s->parked.first;
-        hf_requests_remove(&s->parked, r);
+    size_t done = 0;
+    while (done <= HEAVY && hf_shard_may_unpark(s)) {
+        hf_request *r =
+            hf_requests_take(s->parked.first != NULL ? &s->parked : &s->heavy);
+        done += body_len(r);
         if (!emit(s, r, now)) {
-            s->parked_out = hf_stat_read(&s->ring.bytes_out);
-            /* Back to the front: the order of ending is kept. */
-            r->next = s->parked.first;
-            r->prev = NULL;
-            if (r->next != NULL) {
-                r->next->prev = r;
-            } else {
-                s->parked.last = r;
-            }
-            s->parked.first = r;
-            s->parked.n++;
+            park(s, r, true);
             return;
         }
     }

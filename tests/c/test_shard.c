@@ -58,7 +58,7 @@ static void close_shard(void) {
 
 static hf_request *submit(int host, int64_t deadline) {
     char line[64];
-    int n = snprintf(line, sizeof line, "http://h%d/", host);
+    int n = snprintf(line, sizeof line, "http://10.0.%d.%d/", host / 256, host % 256);
     hf_request *r = hf_request_line(&settings, (const uint8_t *)line, (size_t)n);
     REQUIRE(r && next_seq < MOST);
     r->seq = next_seq++;
@@ -248,7 +248,7 @@ static void policy_sees_what_it_asked_for_and_decides(void) {
     REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1);
     CHECK(ev[0].seq == 0 && ev[0].type == HF_T_TIMEOUT && ev[0].attempt == 1);
     CHECK(ev[0].left == -1 && (ev[0].flags & HF_EV_IDEMPOTENT) != 0);
-    CHECK_TEXT(ev[0].host, "h0:80");
+    CHECK_TEXT(ev[0].host, "10.0.0.0:80");
     hf_verdict v = verdict_for(0, 1, 50000);
     hf_shard_post_verdicts(&s, &v, 1);
     hf_shard_take_inbox(&s, now);
