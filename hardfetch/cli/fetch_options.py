@@ -104,9 +104,7 @@ _RECORD = (
     _value("--fields", metavar="A,B", text="Only these fields of the record"),
     _value("--exclude-fields", metavar="A,B", text="All fields but these"),
     _value("--max-body", metavar="SIZE", text="Body bytes kept, decoded [16M]"),
-    _value(
-        "--max-wire", metavar="SIZE", text="Body bytes read, before decoding [any]"
-    ),
+    _value("--max-wire", metavar="SIZE", text="Body bytes read, before decoding [any]"),
     _value("--max-ratio", metavar="N", text="Decoded over wire bytes [any]"),
     _value("--max-headers", metavar="SIZE", text="Bytes of one response head [300k]"),
 )
