@@ -56,7 +56,8 @@ test-wheel: $(VENV)/.built ## build the wheel, install it elsewhere, ask its doc
 lint: $(VENV)/.built ## check style, types and warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy hardfetch tests $(wildcard bench/*.py)
+	$(BIN)/mypy hardfetch tests
+	$(BIN)/mypy $(wildcard bench/*.py)
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 
 format: $(VENV)/.built ## lay out all code
@@ -160,6 +161,19 @@ wheels-test: $(WHEELS)/.built ## try the wheels in dist/ on each CPython found
 	for wheel in dist/*.whl; do $(WHEELS)/bin/auditwheel show $$wheel || exit 1; done
 	$(WHEELS)/bin/python tools/curl_symbols.py
 	$(WHEELS)/bin/python tools/wheel_test.py dist
+
+wheels-arm64-test: $(WHEELS)/.built ## try the aarch64 wheel in dist/ under qemu (slow)
+	$(WHEELS)/bin/python tools/wheel_test_arm64.py dist
+
+# The C tests, built as the musl wheel is, on musl's own loader (Debian: apt install musl).
+wheels-musl-test: $(WHEELS)/.built ## run the C tests as the musl wheel's C
+	HF_ZIG=$$($(WHEELS)/bin/python -c 'import ziglang, pathlib; print(pathlib.Path(ziglang.__file__).parent / "zig")') && \
+	export HF_ZIG HF_ZIG_TARGET=x86_64-linux-musl && \
+	$(WHEELS)/bin/cmake -S . -B build/musl -G Ninja -DHF_TESTS=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DCMAKE_TOOLCHAIN_FILE=cmake/zig.cmake -DCMAKE_EXE_LINKER_FLAGS=-dynamic \
+	    -DCMAKE_MAKE_PROGRAM=$(abspath $(WHEELS))/bin/ninja >build/musl.log && \
+	$(WHEELS)/bin/cmake --build build/musl
+	$(WHEELS)/bin/ctest --output-on-failure --no-tests=error --test-dir build/musl
 
 $(WHEELS)/.built: $(VENV)/.tools tools/wheel-requirements.txt
 	$(BIN)/python -m venv $(WHEELS)

@@ -16,8 +16,9 @@ typedef struct hf_tls_cache hf_tls_cache;
 enum { HF_BODY_AUTO = 0, HF_BODY_TEXT = 1, HF_BODY_BASE64 = 2, HF_BODY_NONE = 3 };
 
 /* What leaves the engine: hf_config.output. LINES: NDJSON. FRAMES: for each record u32
- * length of what follows, u32 length of the JSON line, the line (its body left out),
- * the decoded body's bytes; little endian. */
+ * length of what follows, u32 length of the JSON line (and bit 31 where it waits for a
+ * verdict: hf_config.validate), the line (its body left out), the decoded body's bytes;
+ * little endian. */
 enum { HF_OUTPUT_LINES = 0, HF_OUTPUT_FRAMES = 1 };
 
 /* Extension for encrypted ClientHello: hf_config.ech. */
@@ -51,20 +52,22 @@ typedef struct hf_config {
     int64_t hard_timeout;       /* us: hard total of one attempt */
     int64_t deadline;           /* us: the whole job from acceptance */
 
-    int64_t max_body;      /* bytes after content decoding */
-    int64_t max_wire;      /* bytes of body before decoding */
-    int64_t max_ratio;     /* decoded over wire bytes, once past 1 MiB decoded */
-    int64_t max_headers;   /* bytes of one response head */
-    int32_t max_redirects; /* -1: redirects are results and not followed */
-    int32_t body_mode;     /* HF_BODY_… */
-    int32_t headers;       /* 1: the record holds the headers; 0: null */
-    int32_t output;        /* HF_OUTPUT_… */
-    int32_t verify;        /* 0: certificates are not checked */
-    int32_t ip_version;    /* 0, 4 or 6 */
-    int32_t ech;           /* HF_ECH_… */
-    int32_t deny_private;  /* 1: refuse addresses that are not public */
+    int64_t max_body;          /* bytes after content decoding */
+    int64_t max_wire;          /* bytes of body before decoding */
+    int64_t max_ratio;         /* decoded over wire bytes, once past 1 MiB decoded */
+    int64_t max_headers;       /* bytes of one response head */
+    int32_t max_redirects;     /* -1: redirects are results and not followed */
+    int32_t body_mode;         /* HF_BODY_… */
+    int32_t headers;           /* 1: the record holds the headers; 0: null */
+    int32_t output;            /* HF_OUTPUT_… */
+    int32_t verify;            /* 0: certificates are not checked */
+    int32_t ip_version;        /* 0, 4 or 6 */
+    int32_t ech;               /* HF_ECH_… */
+    int32_t deny_private;      /* 1: refuse addresses that are not public */
     int32_t report_unanswered; /* 1: what a stop leaves unfetched gets `shutdown` */
-    int32_t paused;            /* 1: nothing starts before hf_engine_resume */
+    int32_t validate; /* 1: an answer's record waits for a verdict: hf_verdict.content;
+                         where that asks for it, another record of it follows */
+    int32_t paused;   /* 1: nothing starts before hf_engine_resume */
 
     const char *libcurl;      /* path of the shared object */
     const char *cainfo;       /* CA bundle (PEM file) for sites and proxies */
@@ -84,7 +87,7 @@ typedef struct hf_config {
     const char *const *fields;       /* record fields to write, likewise; NULL = all */
 
     const hf_host_limits *host_limits; /* the first that matches holds */
-    int32_t n_host_limits; /* hosts without a match: max_per_host alone */
+    int32_t n_host_limits;             /* hosts without a match: max_per_host alone */
 
     const char *const *body_patterns; /* texts that make an answer one for policy when
                                          its first 64 KiB hold one; NULL-terminated */
@@ -95,23 +98,23 @@ typedef struct hf_config {
 
 /* Counters since the engine was made; those named *_now are momentary. */
 typedef struct hf_stats {
-    uint64_t inputs;     /* seq numbers given out */
-    uint64_t skipped;    /* of them: answered by an earlier run */
-    uint64_t accepted;   /* of them: to be answered by this run */
-    uint64_t records;    /* put into a ring, each input at most once */
-    uint64_t dropped;    /* accepted, but left unanswered by a stop */
-    uint64_t started;    /* attempts */
+    uint64_t inputs;   /* seq numbers given out */
+    uint64_t skipped;  /* of them: answered by an earlier run */
+    uint64_t accepted; /* of them: to be answered by this run */
+    uint64_t records;  /* put into a ring, each input at most once */
+    uint64_t dropped;  /* accepted, but left unanswered by a stop */
+    uint64_t started;  /* attempts */
     uint64_t retries;
     uint64_t redirects;
     uint64_t queued_now; /* waiting for their turn */
     uint64_t in_flight_now;
-    uint64_t parked_now; /* finished, waiting for room in the ring */
-    uint64_t policy_now; /* waiting for a verdict or for their back-off */
-    uint64_t by_class[6]; /* records by status class 1xx…5xx; [0]: no status */
-    uint64_t by_type[48]; /* records by error type HF_T_…; [0]: no error */
-    uint64_t bytes_wire;  /* body bytes before decoding */
-    uint64_t bytes_body;  /* after decoding */
-    uint64_t bytes_out;   /* record bytes put into rings */
+    uint64_t parked_now;    /* finished, waiting for room in the ring */
+    uint64_t policy_now;    /* waiting for a verdict or for their back-off */
+    uint64_t by_class[6];   /* records by status class 1xx…5xx; [0]: no status */
+    uint64_t by_type[48];   /* records by error type HF_T_…; [0]: no error */
+    uint64_t bytes_wire;    /* body bytes before decoding */
+    uint64_t bytes_body;    /* after decoding */
+    uint64_t bytes_out;     /* record bytes put into rings */
     uint64_t bytes_drained; /* record bytes taken out by the sink */
     uint64_t ring_used_now; /* bytes in all rings, by reference included */
     uint64_t ring_capacity; /* bytes of all rings */
@@ -122,39 +125,39 @@ typedef struct hf_stats {
     uint64_t epoll_ctls;
     uint64_t timer_sets;
     uint64_t socket_actions;
-    uint64_t connects;      /* sockets opened */
-    uint64_t shortages;     /* attempts put off for want of descriptors or ports */
-    uint64_t stalls;        /* libcurl calls longer than 200 ms */
-    uint64_t loops_leaked;  /* loops given up by the watchdog */
+    uint64_t connects;     /* sockets opened */
+    uint64_t shortages;    /* attempts put off for want of descriptors or ports */
+    uint64_t stalls;       /* libcurl calls longer than 200 ms */
+    uint64_t loops_leaked; /* loops given up by the watchdog */
     uint64_t deadlines_fired;
-    uint64_t overrun[128];  /* deadlines by overrun: bucket 4k+q holds those from
-                               (1+q/4)*2^k us up to (1+(q+1)/4)*2^k us; 0 lies in 0 */
-    uint64_t overrun_max;   /* us */
-    char stalled_call[32];  /* name of the longest stalled libcurl call, or "" */
-    uint64_t stalled_us;    /* and its length */
+    uint64_t overrun[128]; /* deadlines by overrun: bucket 4k+q holds those from
+                              (1+q/4)*2^k us up to (1+(q+1)/4)*2^k us; 0 lies in 0 */
+    uint64_t overrun_max;  /* us */
+    char stalled_call[32]; /* name of the longest stalled libcurl call, or "" */
+    uint64_t stalled_us;   /* and its length */
 } hf_stats;
 
 /* One outcome that policy asked to see; the transfer waits for its verdict. */
 typedef struct hf_event {
     uint64_t seq;
-    int32_t type;      /* HF_T_… */
-    int32_t phase;     /* HF_P_… */
-    int32_t origin;    /* HF_O_… */
-    int32_t status;    /* HTTP status, 0 = none */
+    int32_t type;   /* HF_T_… */
+    int32_t phase;  /* HF_P_… */
+    int32_t origin; /* HF_O_… */
+    int32_t status; /* HTTP status, 0 = none */
     int32_t curl_code;
-    int32_t attempt;   /* 1 = the first */
-    int32_t flags;     /* HF_EV_… */
-    int32_t proxy;     /* number of the exit in the table, -1 = direct or given */
+    int32_t attempt;       /* 1 = the first */
+    int32_t flags;         /* HF_EV_… */
+    int32_t proxy;         /* number of the exit in the table, -1 = direct or given */
     int64_t host_requests; /* first attempts to the host so far */
-    int64_t elapsed;   /* us of this attempt */
-    int64_t since;     /* us since acceptance */
-    int64_t left;      /* us until the job's deadline; -1 = none */
+    int64_t elapsed;       /* us of this attempt */
+    int64_t since;         /* us since acceptance */
+    int64_t left;          /* us until the job's deadline; -1 = none */
     int32_t pair_failures; /* in a row of this exit with this host, this one included */
-    int64_t exit_quiet; /* us since the exit answered anybody last; -1 = never */
-    char retry_after[64]; /* header as it came, cut; "" = none */
-    char date[64];     /* likewise, for the server's clock */
-    char session[64];  /* cut */
-    char host[256];    /* host:port, cut */
+    int64_t exit_quiet;    /* us since the exit answered anybody last; -1 = never */
+    char retry_after[64];  /* header as it came, cut; "" = none */
+    char date[64];         /* likewise, for the server's clock */
+    char session[64];      /* cut */
+    char host[256];        /* host:port, cut */
 } hf_event;
 
 enum {
@@ -170,14 +173,15 @@ enum {
 
 typedef struct hf_verdict {
     uint64_t seq;
-    int32_t retry;     /* 1: again after delay; 0: this outcome is final */
-    int32_t fresh;     /* 1: on a new connection */
-    int32_t silent;    /* 1: counts as no retry */
-    int32_t type;      /* HF_T_… that a request ends as which was held and never tried */
-    int32_t exit;      /* number of the exit for the next attempt, -1 = none */
-    int64_t delay;     /* us */
-    char proxy[512];   /* URL for the next attempt; "" = as before */
-    char denied[32];   /* why there is no retry, or "" */
+    int32_t retry;   /* 1: again after delay; 0: this outcome is final */
+    int32_t fresh;   /* 1: on a new connection */
+    int32_t silent;  /* 1: counts as no retry */
+    int32_t content; /* 1: what the record holds is bad, policy is to be asked */
+    int32_t type;  /* HF_T_… that a request ends as which was held and never tried */
+    int32_t exit;  /* number of the exit for the next attempt, -1 = none */
+    int64_t delay; /* us */
+    char proxy[512]; /* URL for the next attempt; "" = as before */
+    char denied[32]; /* why there is no retry, or "" */
 } hf_verdict;
 
 /* One line of the table of exits (proxies) from which C picks. */
@@ -187,13 +191,13 @@ enum { HF_EXIT_UP = 0, HF_EXIT_BENCHED = 1, HF_EXIT_GONE = 2 };
 enum { HF_LEASE_NONE = 0, HF_LEASE_REQUEST = 1, HF_LEASE_SESSION = 2 };
 typedef struct hf_exit_row {
     int32_t number;
-    int32_t tier;     /* the lowest with a live exit serves */
-    int32_t state;    /* HF_EXIT_… */
+    int32_t tier;      /* the lowest with a live exit serves */
+    int32_t state;     /* HF_EXIT_… */
     int32_t exclusive; /* HF_LEASE_… */
     int32_t unproven;  /* in flight at most before its first answer; 0 = any */
     double weight;
-    int64_t until;    /* us from now: benched until then, then one probe */
-    char url[512];    /* with credentials */
+    int64_t until; /* us from now: benched until then, then one probe */
+    char url[512]; /* with credentials */
 } hf_exit_row;
 
 /* What C has seen of an exit. */
@@ -208,14 +212,14 @@ typedef struct hf_exit_stats {
 /* One request as bytes: u32 length of what follows, then items of u8 tag, u32 length,
  * bytes; little endian. Unknown tags are refused. */
 enum {
-    HF_TAG_URL = 1,         /* as given */
-    HF_TAG_INPUT = 2,       /* the whole line, where no url could be found in it */
-    HF_TAG_ID = 3,          /* JSON text */
-    HF_TAG_META = 4,        /* JSON text */
+    HF_TAG_URL = 1,   /* as given */
+    HF_TAG_INPUT = 2, /* the whole line, where no url could be found in it */
+    HF_TAG_ID = 3,    /* JSON text */
+    HF_TAG_META = 4,  /* JSON text */
     HF_TAG_METHOD = 5,
-    HF_TAG_HEADER = 6,      /* "Name: value"; may repeat */
+    HF_TAG_HEADER = 6, /* "Name: value"; may repeat */
     HF_TAG_BODY = 7,
-    HF_TAG_PROXY = 8,       /* URL, "" = direct */
+    HF_TAG_PROXY = 8, /* URL, "" = direct */
     HF_TAG_SESSION = 9,
     HF_TAG_IMPERSONATE = 10,
     HF_TAG_HTTP_VERSION = 11,
@@ -225,9 +229,9 @@ enum {
     HF_TAG_TIMEOUT = 15,
     HF_TAG_HARD_TIMEOUT = 16,
     HF_TAG_DEADLINE = 17,
-    HF_TAG_FRESH = 18,      /* no bytes */
-    HF_TAG_INVALID = 19,    /* why the input is no request: it gets its record only */
-    HF_TAG_HOLD = 20        /* no bytes: nothing is sent before a verdict lets it */
+    HF_TAG_FRESH = 18,   /* no bytes */
+    HF_TAG_INVALID = 19, /* why the input is no request: it gets its record only */
+    HF_TAG_HOLD = 20     /* no bytes: nothing is sent before a verdict lets it */
 };
 
 /* Fills cfg with the defaults of the contract; pointers become "" or NULL. */
@@ -274,18 +278,21 @@ int hf_engine_finish(hf_engine *e);
  * Returns bytes written, 0 when nothing came or fd took nothing within timeout, HF_EEND
  * after the last record, HF_EINTR, HF_EPIPE, or HF_EIO with err set.
  */
-int64_t hf_engine_drain(hf_engine *e, int fd, int64_t timeout, char *err, size_t errlen);
+int64_t hf_engine_drain(hf_engine *e, int fd, int64_t timeout, char *err,
+                        size_t errlen);
 
 /* Copies record bytes into buf. Returns as hf_engine_drain. */
 int64_t hf_engine_read(hf_engine *e, uint8_t *buf, size_t cap, int64_t timeout);
 
 /* An eventfd that polls readable when hf_engine_read would return at once. Arm before
- * each wait: returns 1 when data is there already, else 0 and the descriptor will tell. */
+ * each wait: returns 1 when data is there already, else 0 and the descriptor will tell.
+ */
 int hf_engine_output_fd(hf_engine *e);
 int hf_engine_output_arm(hf_engine *e);
 
 /* Takes up to max outcomes for policy. Blocks: up to timeout.
- * Returns the count, HF_EAGAIN after the time, HF_EEND when no more can come, HF_EINTR. */
+ * Returns the count, HF_EAGAIN after the time, HF_EEND when no more can come, HF_EINTR.
+ */
 int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout);
 
 /* Answers them. A verdict for a request that has ended meanwhile is passed over. */
@@ -297,9 +304,10 @@ int hf_engine_gate(hf_engine *e, const char *host, int64_t wait);
 /* Spaces the starts to host by delay us at least, as a robots.txt asks. */
 int hf_engine_host_delay(hf_engine *e, const char *host, int64_t delay);
 
-/* Replaces lines of the table of exits; with the first one every request without a proxy
- * of its own goes through an exit. A request that finds none waits up to wait_limit us
- * and then ends as `no_proxy_available`. A session keeps its exit for sticky us. */
+/* Replaces lines of the table of exits; with the first one every request without a
+ * proxy of its own goes through an exit. A request that finds none waits up to
+ * wait_limit us and then ends as `no_proxy_available`. A session keeps its exit for
+ * sticky us. */
 int hf_engine_exits(hf_engine *e, const hf_exit_row *rows, int n, int64_t wait_limit,
                     int64_t sticky);
 
@@ -390,11 +398,11 @@ int64_t hf_guard_arm(int64_t due, int64_t grace, int exits);
  * Thread: any. Returns 0, or HF_EINVAL when nothing is armed under this number. */
 int hf_guard_ack(int64_t id, int64_t due);
 
-/* Gives the stacks of a thread that is stuck, to be told on stderr; copied. Reading them
- * is only safe while no other thread runs Python, so whoever holds the interpreter's lock
- * does it. Where nobody comes, the lock is held by the stuck thread, and the dump signal
- * is safe. Thread: any. Returns 1 when they are told, 0 when nothing is to be told
- * (yet, or any more), HF_ENOMEM. */
+/* Gives the stacks of a thread that is stuck, to be told on stderr; copied. Reading
+ * them is only safe while no other thread runs Python, so whoever holds the
+ * interpreter's lock does it. Where nobody comes, the lock is held by the stuck thread,
+ * and the dump signal is safe. Thread: any. Returns 1 when they are told, 0 when
+ * nothing is to be told (yet, or any more), HF_ENOMEM. */
 int hf_guard_tell(int64_t id, const char *text, size_t len);
 
 /* Ends the watch. Thread: any. A number that is not armed is passed over. */

@@ -8,13 +8,13 @@
 static const char *const type_names[] = {HF_TYPE_LIST(HF_TYPE_NAME)};
 #undef HF_TYPE_NAME
 
-static const char *const phase_names[] = {"queue",      "dns",     "connect", "proxy",
-                                          "tls",        "send",    "first_byte",
-                                          "headers",    "body",    "decode"};
+static const char *const phase_names[] = {"queue", "dns",   "connect",    "proxy",
+                                          "tls",   "send",  "first_byte", "headers",
+                                          "body",  "decode"};
 static const char *const origin_names[] = {"site", "proxy", "local"};
 static const char *const code_names[] = {
-    "ok",          "full",   "again",       "end",       "out of memory",
-    "bad value",   "system", "libcurl",     "forked",    "closed",
+    "ok",          "full",   "again",        "end",      "out of memory",
+    "bad value",   "system", "libcurl",      "forked",   "closed",
     "interrupted", "pipe",   "input/output", "bad bytes"};
 
 const char *hf_type_name(int type) {

@@ -12,63 +12,63 @@
 /* Return codes. EFULL, EAGAIN and EEND are answers, not errors. */
 enum {
     HF_OK = 0,
-    HF_EFULL = -1,     /* no room now, or past a hard maximum */
-    HF_EAGAIN = -2,    /* nothing yet: call again */
-    HF_EEND = -3,      /* nothing more will come */
-    HF_ENOMEM = -4,    /* allocation failed */
-    HF_EINVAL = -5,    /* the caller's argument, named in the error text */
-    HF_ESYS = -6,      /* a system call failed, named in the error text */
-    HF_ELIB = -7,      /* libcurl is missing, unfit or failed */
-    HF_EFORK = -8,     /* used in a child of the process that made it */
-    HF_ECLOSED = -9,   /* used after close */
-    HF_EINTR = -10,    /* a signal arrived: let the caller's handlers run */
-    HF_EPIPE = -11,    /* the sink's reader went away */
-    HF_EIO = -12,      /* the sink failed; errno is in the error text */
-    HF_EBAD = -13      /* bytes that the format does not allow */
+    HF_EFULL = -1,   /* no room now, or past a hard maximum */
+    HF_EAGAIN = -2,  /* nothing yet: call again */
+    HF_EEND = -3,    /* nothing more will come */
+    HF_ENOMEM = -4,  /* allocation failed */
+    HF_EINVAL = -5,  /* the caller's argument, named in the error text */
+    HF_ESYS = -6,    /* a system call failed, named in the error text */
+    HF_ELIB = -7,    /* libcurl is missing, unfit or failed */
+    HF_EFORK = -8,   /* used in a child of the process that made it */
+    HF_ECLOSED = -9, /* used after close */
+    HF_EINTR = -10,  /* a signal arrived: let the caller's handlers run */
+    HF_EPIPE = -11,  /* the sink's reader went away */
+    HF_EIO = -12,    /* the sink failed; errno is in the error text */
+    HF_EBAD = -13    /* bytes that the format does not allow */
 };
 
 /* Error types of a record: group, then name as in the record. */
-#define HF_TYPE_LIST(X)                                                            \
-    X(NONE, "")                                                                    \
-    X(INVALID_REQUEST, "invalid_request")                                          \
-    X(BLOCKED_ADDRESS, "blocked_address")                                          \
-    X(LOCAL_PORT_EXHAUSTED, "local_port_exhausted")                                \
-    X(TOO_MANY_OPEN_FILES, "too_many_open_files")                                  \
-    X(OUT_OF_MEMORY, "out_of_memory")                                              \
-    X(ENGINE_STALLED, "engine_stalled")                                            \
-    X(CANCELLED, "cancelled")                                                      \
-    X(SHUTDOWN, "shutdown")                                                        \
-    X(DEADLINE, "deadline")                                                        \
-    X(ROBOTS_DENIED, "robots_denied")                                              \
-    X(HOST_UNAVAILABLE, "host_unavailable")                                        \
-    X(NO_PROXY_AVAILABLE, "no_proxy_available")                                    \
-    X(INTERNAL, "internal")                                                        \
-    X(DNS_ERROR, "dns_error")                                                      \
-    X(DNS_TIMEOUT, "dns_timeout")                                                  \
-    X(CONNECT_REFUSED, "connect_refused")                                          \
-    X(CONNECT_ERROR, "connect_error")                                              \
-    X(CONNECT_TIMEOUT, "connect_timeout")                                          \
-    X(PROXY_REFUSED, "proxy_refused")                                              \
-    X(PROXY_AUTH, "proxy_auth")                                                    \
-    X(PROXY_PROTOCOL, "proxy_protocol")                                            \
-    X(PROXY_TIMEOUT, "proxy_timeout")                                              \
-    X(TLS_ERROR, "tls_error")                                                      \
-    X(TLS_TIMEOUT, "tls_timeout")                                                  \
-    X(CERTIFICATE_ERROR, "certificate_error")                                      \
-    X(FIRST_BYTE_TIMEOUT, "first_byte_timeout")                                    \
-    X(IDLE_TIMEOUT, "idle_timeout")                                                \
-    X(TIMEOUT, "timeout")                                                          \
-    X(HARD_TIMEOUT, "hard_timeout")                                                \
-    X(SEND_ERROR, "send_error")                                                    \
-    X(CONNECTION_RESET, "connection_reset")                                        \
-    X(EMPTY_REPLY, "empty_reply")                                                  \
-    X(BAD_RESPONSE, "bad_response")                                                \
-    X(HEADERS_TOO_LARGE, "headers_too_large")                                      \
-    X(INCOMPLETE, "incomplete")                                                    \
-    X(BAD_ENCODING, "bad_encoding")                                                \
-    X(REDIRECT_LOOP, "redirect_loop")                                              \
-    X(TOO_MANY_REDIRECTS, "too_many_redirects")                                    \
-    X(BAD_REDIRECT, "bad_redirect")                                                \
+#define HF_TYPE_LIST(X)                             \
+    X(NONE, "")                                     \
+    X(INVALID_REQUEST, "invalid_request")           \
+    X(BLOCKED_ADDRESS, "blocked_address")           \
+    X(LOCAL_PORT_EXHAUSTED, "local_port_exhausted") \
+    X(TOO_MANY_OPEN_FILES, "too_many_open_files")   \
+    X(OUT_OF_MEMORY, "out_of_memory")               \
+    X(ENGINE_STALLED, "engine_stalled")             \
+    X(CANCELLED, "cancelled")                       \
+    X(SHUTDOWN, "shutdown")                         \
+    X(DEADLINE, "deadline")                         \
+    X(ROBOTS_DENIED, "robots_denied")               \
+    X(HOST_UNAVAILABLE, "host_unavailable")         \
+    X(NO_PROXY_AVAILABLE, "no_proxy_available")     \
+    X(INTERNAL, "internal")                         \
+    X(DNS_ERROR, "dns_error")                       \
+    X(DNS_TIMEOUT, "dns_timeout")                   \
+    X(CONNECT_REFUSED, "connect_refused")           \
+    X(CONNECT_ERROR, "connect_error")               \
+    X(CONNECT_TIMEOUT, "connect_timeout")           \
+    X(PROXY_REFUSED, "proxy_refused")               \
+    X(PROXY_AUTH, "proxy_auth")                     \
+    X(PROXY_PROTOCOL, "proxy_protocol")             \
+    X(PROXY_TIMEOUT, "proxy_timeout")               \
+    X(TLS_ERROR, "tls_error")                       \
+    X(TLS_TIMEOUT, "tls_timeout")                   \
+    X(CERTIFICATE_ERROR, "certificate_error")       \
+    X(FIRST_BYTE_TIMEOUT, "first_byte_timeout")     \
+    X(IDLE_TIMEOUT, "idle_timeout")                 \
+    X(TIMEOUT, "timeout")                           \
+    X(HARD_TIMEOUT, "hard_timeout")                 \
+    X(SEND_ERROR, "send_error")                     \
+    X(CONNECTION_RESET, "connection_reset")         \
+    X(EMPTY_REPLY, "empty_reply")                   \
+    X(BAD_RESPONSE, "bad_response")                 \
+    X(HEADERS_TOO_LARGE, "headers_too_large")       \
+    X(INCOMPLETE, "incomplete")                     \
+    X(BAD_ENCODING, "bad_encoding")                 \
+    X(REDIRECT_LOOP, "redirect_loop")               \
+    X(TOO_MANY_REDIRECTS, "too_many_redirects")     \
+    X(BAD_REDIRECT, "bad_redirect")                 \
     X(HTTP2_ERROR, "http2_error")
 
 #define HF_TYPE_ENUM(id, name) HF_T_##id,
