@@ -343,6 +343,9 @@ static void loop(void) {
     struct epoll_event ev[EVENTS];
     while (in_flight > 0) {
         long ms = run_timers();
+        if (in_flight == 0) {
+            break;
+        }
         reconcile();
         int n = epoll_wait(epfd, ev, EVENTS, (int)ms);
         for (int i = 0; i < n; i++) {

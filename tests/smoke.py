@@ -1,10 +1,11 @@
 """What an installed hardfetch must be able to do, wherever it was installed.
 
-    python tests/smoke.py
+    python tests/smoke.py [EMULATOR...]
 
-A plain program, so that it runs in an environment with nothing but hardfetch and what
-it requires: each function named check_… is one check. It fetches from the fault site
-alone. Exit code 0 when all of them pass.
+EMULATOR is the command line that runs programs of this Python's processor, where the
+machine's own is another. A plain program, so that it runs in an environment with
+nothing but hardfetch and what it requires: each function named check_… is one check. It
+fetches from the fault site alone. Exit code 0 when all of them pass.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ COMPILERS = ("cc", "gcc", "clang", "c99", "tcc", "zig")
 
 
 def command(*words: str, stdin: str = "") -> tuple[int, str, str]:
-    """Run `hardfetch` as the script that was installed; return code and outputs."""
-    program = Path(sys.executable).with_name("hardfetch")
+    """Run `hardfetch`, as the script that was installed; return code and outputs."""
+    emulator = sys.argv[1:]
+    script = [str(Path(sys.executable).with_name("hardfetch"))]
+    program = [*emulator, sys.executable, "-m", "hardfetch"] if emulator else script
     done = subprocess.run(
-        [program, *words],
+        [*program, *words],
         input=stdin,
         capture_output=True,
         text=True,
