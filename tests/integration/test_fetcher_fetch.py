@@ -153,6 +153,7 @@ class TestFetch:
         silent = site.fault("silent-after-accept").url
         source = random.Random(7)
         wrong: list[object] = []
+        before = set(threading.enumerate())  # other tests may have theirs
 
         def work(fetcher: Fetcher, url: str) -> None:
             try:
@@ -177,8 +178,8 @@ class TestFetch:
                 thread.join(LIMIT)
                 assert not thread.is_alive()
         assert not wrong
-        names = [thread.name for thread in threading.enumerate()]
-        assert "hardfetch-dispatcher" not in names
+        left = set(threading.enumerate()) - before
+        assert "hardfetch-dispatcher" not in {thread.name for thread in left}
 
     def test_a_fetcher_that_was_stopped_fetches_again(
         self, site: FaultSite, fetcher: Fetcher

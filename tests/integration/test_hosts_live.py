@@ -71,7 +71,7 @@ class TestGates:
             results = fetch_all([server.url] * 30, max_per_host=8)
             times = server.times()
         assert [r.status_code for r in results] == [200] * 30
-        assert max(gaps(times)) < 1.6
+        assert max(gaps(times)) < 3  # eight would be more than a minute
 
     def test_a_probe_that_is_refused_makes_the_next_wait_longer(self) -> None:
         with Scripted(lambda _: Reply(429 if len(server.seen) <= 3 else 200)) as server:
