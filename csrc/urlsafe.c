@@ -52,6 +52,17 @@ static bool not_a_port(const uint8_t *in, size_t from, size_t to) {
     return to == from || to - from > 5;
 }
 
+/* What may be user info in a text that is broken anyway, as `http//user:password@h`:
+ * from the first ':' that no slash follows to the last '@'. */
+static hf_userinfo maybe_userinfo(const uint8_t *in, size_t n) {
+    size_t at = last_at(in, 0, n);
+    size_t colon = 0;
+    while (colon < at && (in[colon] != ':' || is_slash(in[colon + 1]))) {
+        colon++;
+    }
+    return (hf_userinfo){0, colon, at, at < n && colon < at};
+}
+
 hf_userinfo hf_url_userinfo(const uint8_t *in, size_t n) {
     hf_userinfo none = {0, 0, 0, false};
     size_t start = authority_start(in, n);
@@ -70,7 +81,7 @@ hf_userinfo hf_url_userinfo(const uint8_t *in, size_t n) {
         bool odd = colon < stop && in[start] != '[' && not_a_port(in, colon + 1, stop);
         at = odd ? last_at(in, stop, n) : n;
         if (at == n) {
-            return none;
+            return start == 0 && colon == stop ? maybe_userinfo(in, n) : none;
         }
     }
     if (colon > at) {
@@ -109,6 +120,9 @@ const char *hf_url_excerpt(const uint8_t *in, size_t n, char text[HF_EXCERPT_CAP
     static const char hex[] = "0123456789abcdef";
     enum { LONGEST = HF_EXCERPT_CAP - 8 }; /* room for one \xNN, "..." and the end */
     hf_userinfo u = hf_url_userinfo(in, n);
+    if (!u.found) {
+        u = maybe_userinfo(in, n); /* a message may hide too much */
+    }
     size_t used = 0;
     size_t i = 0;
     for (; i < n && used < LONGEST; i++) {

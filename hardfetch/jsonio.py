@@ -223,7 +223,10 @@ def _write(obj: Any, out: list[str], depth: int) -> None:  # noqa: C901, PLR0912
     elif isinstance(obj, str):
         out.append(encode_basestring(str(obj)))
     elif isinstance(obj, int):
-        out.append(int.__repr__(obj))
+        try:
+            out.append(int.__repr__(obj))
+        except ValueError:  # past sys.get_int_max_str_digits()
+            raise JsonEncodeError("the integer has too many digits") from None
     elif type(obj) is float:
         out.append(_float_text(obj))
     elif depth > _MAX_DEPTH_OUT:

@@ -150,7 +150,7 @@ class Options:
                 hint = values.near_miss(name, _CHECKS)
                 raise OptionError(f"{name} is no option of a Fetcher{hint}")
             if value is not None:
-                kept.update(check(name, value))
+                kept.update(_checked(check, name, value))
         _pair_limits(kept)
         _choose_fields(kept)
         if kept.pop("ipv4", False):
@@ -169,6 +169,17 @@ class Options:
     def replace(self, **changes: Any) -> Options:
         """Return a copy with already checked values changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _checked(check: _Check, name: str, value: Any) -> dict[str, Any]:
+    try:
+        return check(name, value)
+    except OptionError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, OSError) as exc:
+        # No check can foresee every kind of value: a path too long, a broken __iter__.
+        reason = f"{values.shown(value)} is not allowed: {type(exc).__name__}"
+        raise OptionError(f"{name}: {reason}") from exc
 
 
 def _pair_limits(kept: dict[str, Any]) -> None:
@@ -198,7 +209,9 @@ def _fields(name: str, value: Any) -> tuple[str, ...]:
     for item in sorted(given):
         if item not in RECORD_FIELDS:
             hint = values.near_miss(item, RECORD_FIELDS)
-            raise OptionError(f"{name}: {item!r} is no field of the record{hint}")
+            raise OptionError(
+                f"{name}: {values.shown(item)} is no field of the record{hint}"
+            )
         if item in _TWINS:
             given.add(_TWINS[item])
     if not given:
@@ -226,7 +239,7 @@ def _cacert(name: str, value: Any) -> str:
         raise OptionError(f"{name}: give the path of a PEM file")
     path = os.fsdecode(os.fspath(value))
     if not Path(path).is_file():
-        raise OptionError(f"{name}: {path!r} is no file; give a PEM file")
+        raise OptionError(f"{name}: {values.shown(path)} is no file; give a PEM file")
     return values.text(name, path)
 
 
@@ -235,9 +248,13 @@ def _tls_cache(name: str, value: Any) -> str:
         raise OptionError(f"{name}: give the path of a file")
     path = Path(values.text(name, os.fsdecode(os.fspath(value))))
     if path.exists() and not path.is_file():
-        raise OptionError(f"{name}: {str(path)!r} is no file; give a file of its own")
+        raise OptionError(
+            f"{name}: {values.shown(str(path))} is no file; give a file of its own"
+        )
     if not path.absolute().parent.is_dir():
-        raise OptionError(f"{name}: there is no folder {str(path.parent)!r}")
+        raise OptionError(
+            f"{name}: there is no folder {values.shown(str(path.parent))}"
+        )
     return str(path)
 
 
@@ -256,7 +273,9 @@ def _dns_servers(name: str, value: Any) -> tuple[str, ...]:
         except ValueError:
             good = False
         if not good:
-            raise OptionError(f"{name}: {server!r} is not allowed; give IP or IP:PORT")
+            raise OptionError(
+                f"{name}: {values.shown(server)} is not allowed; give IP or IP:PORT"
+            )
     return servers
 
 
@@ -264,7 +283,9 @@ def _resolve(name: str, value: Any) -> tuple[str, ...]:
     entries = values.strings(name, value)
     for entry in entries:
         if not re.fullmatch(r"\+?(\[[^\]]+\]|[^:\s]+):[0-9]{1,5}:\S+", entry):
-            raise OptionError(f"{name}: {entry!r} is not allowed; give HOST:PORT:ADDR")
+            raise OptionError(
+                f"{name}: {values.shown(entry)} is not allowed; give HOST:PORT:ADDR"
+            )
     return entries
 
 
@@ -277,7 +298,9 @@ def _nets(name: str, value: Any) -> tuple[str, ...]:
     except ValueError as exc:
         if isinstance(exc, OptionError):
             raise
-        raise OptionError(f"{name}: {exc}; give CIDR as 10.0.0.0/8") from None
+        raise OptionError(
+            f"{name}: {values.shown(value)} is not allowed; give CIDR as 10.0.0.0/8"
+        ) from None
 
 
 def _headers(name: str, value: Any) -> dict[str, Any]:

@@ -45,6 +45,11 @@ def proxy_url(name: str, value: Any) -> str:
     host = re.sub(r"^.*@", "", rest).split("/", 1)[0]
     if not re.fullmatch(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+)(:[0-9]{1,5})?", host):
         raise OptionError(f"{name}: give a proxy as scheme://[user:password@]host:port")
+    if re.search(r"[/?#\\]", rest.removesuffix("/")):
+        raise OptionError(
+            f"{name}: more than a server stands behind the scheme; "
+            "escape '/', '?' and '#' in a password as %2F, %3F and %23"
+        )
     return f"{scheme.lower()}://{rest}"
 
 
@@ -75,8 +80,9 @@ def _limits(name: str, value: Any) -> dict[str, Any]:
     path = Path(os.fspath(value))
     try:
         return {"_limits_text": (path.read_text("utf-8"), str(path))}
-    except (OSError, UnicodeError) as exc:
-        raise OptionError(f"{name}: {path}: {exc}") from None
+    except (OSError, ValueError) as exc:
+        why = getattr(exc, "strerror", None) or "not UTF-8"
+        raise OptionError(f"{name}: {values.shown(str(path))}: {why}") from None
 
 
 def _rate(name: str, value: Any) -> dict[str, Any]:
@@ -84,7 +90,9 @@ def _rate(name: str, value: Any) -> dict[str, Any]:
         return {"rate": parse_rate(value)}
     except OptionError:
         remedy = "give 5/s or 30/m"
-        raise OptionError(f"{name}: {value!r} is not allowed; {remedy}") from None
+        raise OptionError(
+            f"{name}: {values.shown(value)} is not allowed; {remedy}"
+        ) from None
 
 
 def _wait(name: str, value: Any) -> dict[str, Any]:
@@ -97,7 +105,9 @@ def _share(name: str, value: Any) -> dict[str, Any]:
     except (TypeError, ValueError):
         share = -1.0
     if not 0 <= share <= 10:
-        raise OptionError(f"{name}: {value!r} is not allowed; give a share, as 0.5")
+        raise OptionError(
+            f"{name}: {values.shown(value)} is not allowed; give a share, as 0.5"
+        )
     return {name: share}
 
 
@@ -115,7 +125,9 @@ def _patterns(name: str, value: Any) -> dict[str, Any]:
     for item in given:
         text = item.encode() if isinstance(item, str) else item
         if not isinstance(text, bytes) or not text or b"\0" in text:
-            raise OptionError(f"{name}: {item!r} is not allowed; give text without NUL")
+            raise OptionError(
+                f"{name}: {values.shown(item)} is not allowed; give text without NUL"
+            )
         out.append(text)
     return {name: tuple(out)}
 

@@ -11,7 +11,7 @@ import importlib.util
 from pathlib import Path
 
 from hardfetch.errors import OptionError
-from hardfetch.values import near_miss, text
+from hardfetch.values import near_miss, shown, text
 
 
 @functools.cache
@@ -69,7 +69,7 @@ def resolve(option: str, value: object) -> str:
     if name not in known:
         hint = near_miss(name, known | aliases.keys())
         raise OptionError(
-            f"{option}: {name!r} is no browser profile of curl_cffi{hint}; "
+            f"{option}: {shown(name)} is no browser profile of curl_cffi{hint}; "
             "`hardfetch.profiles.names()` lists them"
         )
     return name

@@ -72,7 +72,7 @@ class ProxySource:
     def _look(self) -> tuple[int, ...]:
         try:
             stat = self._path.stat() if self._path is not None else None
-        except OSError:
+        except (OSError, ValueError):  # not there, or no name of a file
             stat = None
         if stat is None:
             return ()

@@ -37,7 +37,8 @@ class StallWatch(threading.Thread):
     def end(self) -> None:
         """End the watch, with a last look for the last word."""
         self._end.set()
-        self.join(_JOIN_SECONDS)
+        if self.ident is not None:  # an exception may have come before its start
+            self.join(_JOIN_SECONDS)
 
     def run(self) -> None:
         """Look every quarter of the patience. Never raises."""

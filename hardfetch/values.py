@@ -7,7 +7,6 @@ what would be right. Passwords never get into these messages: URLs are not echoe
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -22,6 +21,8 @@ _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _FORBIDDEN = re.compile(r"[\x00\r\n]")
+_PASSWORD = re.compile(r"((?:/|^['\"]|[,\s])[^/?#\s:@]*:)[^\s]*@")
+_MAX_DIGITS = 20  # no count is longer
 _MAX_SECONDS = 31e6  # the core takes a year, and the hard limit comes on top
 _MAX_SIZE = 1 << 50
 
@@ -33,8 +34,13 @@ def near_miss(name: str, names: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return value for a message, cut to 80 characters."""
-    text = repr(value)
+    """Return value for a message, without passwords, cut to 80 characters."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - an integer with very many digits, or any __repr__
+        text = f"this {type(value).__name__}"
+    text = _PASSWORD.sub(r"\1***@", text)
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -53,7 +59,8 @@ def seconds(name: str, value: Any) -> float:
         number = float(match[1]) * _SECOND_UNITS[(match[2] or "s").lower()]
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise _refuse(name, value, remedy)
-    if not math.isfinite(number) or not 0 < number <= _MAX_SECONDS:
+    # As it is: not every integer has a float. NaN and infinity fail here, too.
+    if not 0 < number <= _MAX_SECONDS:
         raise _refuse(name, value, remedy)
     return float(number)
 
@@ -66,7 +73,9 @@ def size(name: str, value: Any) -> int:
         match = _SIZE.fullmatch(value)
         if match is None:
             raise _refuse(name, value, remedy)
-        number = int(float(match[1]) * _SIZE_UNITS[match[2].lower()])
+        # The least that is too large instead of infinity, which no integer is.
+        most = float(_MAX_SIZE + 1)
+        number = int(min(float(match[1]) * _SIZE_UNITS[match[2].lower()], most))
     if isinstance(number, bool) or not isinstance(number, int):
         raise _refuse(name, value, remedy)
     if not 1 <= number <= _MAX_SIZE:
@@ -77,8 +86,9 @@ def size(name: str, value: Any) -> int:
 def count(name: str, value: Any, least: int = 1, most: int = 1_000_000) -> int:
     """Return an integer from least to most. Takes integers and decimal text."""
     number = value
-    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
-        number = int(value)
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS:
+        digits = value.strip()
+        number = int(digits) if digits.isascii() and digits.isdigit() else value
     if isinstance(number, bool) or not isinstance(number, int):
         raise _refuse(name, value, f"give an integer from {least} to {most}")
     if not least <= number <= most:
@@ -145,7 +155,10 @@ def header_line(name: str, key: Any, value: Any) -> bytes:
     if isinstance(key, bytes):
         key = key.decode("latin-1")
     if not isinstance(key, str) or not _TOKEN.fullmatch(key):
-        raise _refuse(name, key, "a header's name is a token, as Accept")
+        # Only its start: a line without a colon may hold a credential.
+        known = _TOKEN.match(key) if isinstance(key, str) else None
+        at = f" at {known[0]}" if known else ""
+        raise OptionError(f"{name}: a header's name is a token, as Accept{at}")
     if isinstance(value, str):
         try:
             value = value.encode()
@@ -175,10 +188,12 @@ def headers(name: str, value: Any) -> tuple[bytes, ...]:
         if isinstance(item, str):
             key, colon, rest = item.partition(":")
             if not colon:
-                raise _refuse(name, item, 'give "Name: value"')
+                # Not shown: it may be a credential.
+                raise OptionError(f'{name}: a line without a colon; give "Name: value"')
             lines.append(header_line(name, key, rest))
         elif isinstance(item, (list, tuple)) and len(item) == 2:
             lines.append(header_line(name, item[0], item[1]))
         else:
-            raise _refuse(name, item, "give pairs of name and value")
+            kind = type(item).__name__
+            raise OptionError(f"{name}: give pairs of name and value, not {kind}")
     return tuple(lines)

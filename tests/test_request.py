@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hardfetch import request as module
+from hardfetch import request as module, robots_gate
 from hardfetch.options import Options
 from hardfetch.request import Packer, Request
 
@@ -47,6 +47,7 @@ def reason(frame: bytes) -> str:
 
 def test_tags_are_those_of_the_core() -> None:
     found = dict(re.findall(r"HF_(TAG_[A-Z0-9_]+) = (\d+)", API_H))
+    assert int(found.pop("TAG_HOLD")) == vars(robots_gate)["_TAG_HOLD"]
     assert {name: int(value) for name, value in found.items()} == {
         name: value for value, name in NAMES.items()
     }

@@ -34,6 +34,8 @@ static void a_password_reads_as_stars(void) {
         {"http://u:/cret@h/", "http://u:***@h/"},
         {"http://u:\xff\n@h/", "http://u:***@h/"},
         {"ht\ttp://u:secret@h/", "ht\ttp://u:***@h/"},
+        {"http//u:secret@h/", "http//u:***@h/"},
+        {"h/u:se/cret@h/", "h/u:***@h/"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         CHECK(gives(hf_url_redact, pairs[i][0], pairs[i][1]));
@@ -85,6 +87,8 @@ static void an_excerpt_prints_and_is_short(void) {
     CHECK(strcmp(hf_url_excerpt((const uint8_t *)"http://u:p@h", 12, text),
                  "http://u:***@h") == 0);
     CHECK(strcmp(hf_url_excerpt((const uint8_t *)"", 0, text), "") == 0);
+    CHECK(strcmp(hf_url_excerpt((const uint8_t *)"http://http//u:p@h", 18, text),
+                 "http://http//u:***@h") == 0);
     for (size_t n = 100; n < 140; n++) {
         memset(long_one, n & 1 ? 1 : 'a', sizeof long_one);
         hf_url_excerpt(long_one, n, text);
