@@ -54,7 +54,9 @@ class ProxySource:
                 text = self._path.read_text("utf-8")
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or "not UTF-8"
-                raise OptionError(f"proxy file {self._path}: {why}") from None
+                # A name that is no UTF-8 must not spoil whatever the message goes to.
+                name = str(self._path).encode("utf-8", "backslashreplace").decode()
+                raise OptionError(f"proxy file {name}: {why}") from None
             found += self._parse(f"proxy file {self._path}", text.splitlines())
         if self._call is not None:
             found += self._parse("proxy callable", self._call())
