@@ -54,10 +54,8 @@ class ProxySource:
                 text = self._path.read_text("utf-8")
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or "not UTF-8"
-                # A name that is no UTF-8 must not spoil whatever the message goes to.
-                name = str(self._path).encode("utf-8", "backslashreplace").decode()
-                raise OptionError(f"proxy file {name}: {why}") from None
-            found += self._parse(f"proxy file {self._path}", text.splitlines())
+                raise OptionError(f"proxy file {self._name()}: {why}") from None
+            found += self._parse(f"proxy file {self._name()}", text.splitlines())
         if self._call is not None:
             found += self._parse("proxy callable", self._call())
         return list({proxy: proxy for proxy in found}.values())
@@ -70,6 +68,14 @@ class ProxySource:
     def changed(self) -> bool:
         """Tell whether the file is another one than at the last ``load``."""
         return self._path is not None and self._look() != self._seen
+
+    def _name(self) -> str:
+        """Return the file's name for a message, fit for UTF-8.
+
+        Its last part only: a proxy's URL, given by mistake, has its password in front.
+        """
+        name = self._path.name if self._path is not None else ""
+        return name.encode("utf-8", "backslashreplace").decode()
 
     def _look(self) -> tuple[int, ...]:
         try:
