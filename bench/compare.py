@@ -204,9 +204,9 @@ def raise_file_limit() -> int:
 
 
 def tables(
-    options: argparse.Namespace, place: Place, main: Site | None
+    options: argparse.Namespace, place: Place, main: Site | None, failed: list[str]
 ) -> Iterator[Table]:
-    """Measure each workload that this machine can have."""
+    """Measure each workload that this machine can have; note those that failed."""
     files = raise_file_limit()
     for work in chosen(options):
         with sites(work, main, place) as site:
@@ -219,7 +219,11 @@ def tables(
             names = options.clients.split(",") if options.clients else work.clients
             clients = [name for name in names if name in work.clients]
             rounds = options.rounds or (7 if options.full else 5)
-            yield compare(work, clients, site, place, rounds)
+            try:
+                yield compare(work, clients, site, place, rounds)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                failed.append(work.name)
+                print(f"\n{work.name} has failed: {error}", file=sys.stderr)
 
 
 def main() -> None:
@@ -228,6 +232,7 @@ def main() -> None:
         for work in WORKLOADS:
             print(f"{work.name:22} {work.title}")
         return
+    failed: list[str] = []
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))
         place = Place(options.build.resolve(), Path(name))
@@ -241,7 +246,7 @@ def main() -> None:
             "",
         ]
         print("\n".join(report))
-        for table in tables(options, place, site):
+        for table in tables(options, place, site, failed):
             lines = list(table.lines())
             print("\n".join(lines), flush=True)
             report += lines
@@ -252,6 +257,8 @@ def main() -> None:
     if options.save:
         head = ["# Results", "", *(__doc__ or "").split("\n\n", 2)[2].splitlines(), ""]
         options.save.write_text("\n".join([*head, *report]))
+    if failed:
+        raise SystemExit(f"without a result: {', '.join(failed)}")
 
 
 if __name__ == "__main__":
