@@ -196,7 +196,7 @@ static int write_frame(hf_encoder *e, hf_ring *ring, hf_pen *w, size_t room) {
                e->settings->c.body_mode != HF_BODY_NONE;
     size_t body_len = has ? w->resp->body.len : 0;
     put_u32(b->data, 4 + json + body_len);
-    put_u32(b->data + 4, json);
+    put_u32(b->data + 4, json | (size_t)w->r->provisional << 31);
     return publish(e, ring, has ? w->resp->body.data : NULL, body_len);
 }
 

@@ -77,8 +77,10 @@ typedef struct hf_request {
     uint64_t host_requests; /* first attempts to its host, when it ended */
     bool matched;           /* the body holds a pattern that policy asks for */
     bool fresh;
-    bool held; /* waits for a verdict before its first attempt */
-    bool asks; /* the others of its host wait while it looks the name up */
+    bool provisional; /* its record is out, and waits for a verdict on its content */
+    bool checked;     /* that was given: the next record is the last one */
+    bool held;        /* waits for a verdict before its first attempt */
+    bool asks;        /* the others of its host wait while it looks the name up */
     bool cancelled;
     bool leaked;    /* libcurl may hold its body: freed with the shard */
     hf_slice input; /* as given */

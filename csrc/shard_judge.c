@@ -274,6 +274,7 @@ static void start_backoff(hf_shard *s, hf_request *r, const hf_verdict *v,
     r->exit = r->next_proxy != NULL ? v->exit : -1;
     r->exit_probe = false;
     r->fresh |= v->fresh != 0;
+    r->checked = r->matched = false;
     r->wait = v->delay > 0 ? v->delay : 0;
     r->state = HF_R_BACKOFF;
     hf_stat_add(&s->counts.retries, v->silent ? 0 : 1);
@@ -294,9 +295,37 @@ static void requeue(hf_shard *s, hf_request *r, bool again, int64_t now) {
     }
 }
 
+/* A record of it is out whose content nobody has looked at: one that says so follows.
+ */
+static void report_unchecked(hf_shard *s, hf_request *r, int64_t now) {
+    static const char why[] = "unchecked";
+    leave_policy(s, r);
+    r->checked = true;
+    memcpy(r->denied, why, sizeof why);
+    hf_shard_report(s, r, now);
+}
+
+/* The caller has looked at the record of a provisional request. */
+static void take_content(hf_shard *s, hf_request *r, bool bad, int64_t now) {
+    if (!bad) {
+        leave_policy(s, r);
+        hf_shard_settle(s, r);
+        return;
+    }
+    r->provisional = false;
+    r->checked = r->matched = true;
+    if (s->unjudged.first != NULL || !ask_policy(s, r, 0, now)) {
+        hf_requests_append(&s->unjudged, r);
+    }
+}
+
 void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
     hf_request *r = hf_held_find(&s->held, v->seq);
     if (r == NULL || r->state != HF_R_JUDGED) {
+        return;
+    }
+    if (r->provisional) {
+        take_content(s, r, v->content != 0, now);
         return;
     }
     if (v->retry && r->held && !s->stopping) {
@@ -321,6 +350,10 @@ void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
 }
 
 void hf_shard_due(hf_shard *s, hf_request *r, int64_t now) {
+    if (r->provisional && r->state == HF_R_JUDGED) {
+        report_unchecked(s, r, now);
+        return;
+    }
     if (now >= r->job_due) {
         int64_t overrun = now - r->job_due;
         if (r->state == HF_R_QUEUED) {
@@ -355,6 +388,10 @@ bool hf_shard_cancel(hf_shard *s, uint64_t seq, int64_t now) {
     if (r->state == HF_R_RUNNING) {
         return true;
     }
+    if (r->provisional) {
+        report_unchecked(s, r, now);
+        return false;
+    }
     pull(s, r, now);
     hf_outcome_set(&r->outcome, HF_T_CANCELLED, HF_P_QUEUE, HF_O_LOCAL, NULL);
     hf_shard_report(s, r, now);
@@ -372,7 +409,9 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
         hf_request *next;
         for (r = s->held.at[i]; r != NULL; r = next) {
             next = r->same;
-            if (r->state == HF_R_JUDGED || r->state == HF_R_BACKOFF) {
+            if (r->state == HF_R_JUDGED && r->provisional) {
+                report_unchecked(s, r, now);
+            } else if (r->state == HF_R_JUDGED || r->state == HF_R_BACKOFF) {
                 leave_policy(s, r);
                 bool lacked =
                     hf_shortage_is(r->outcome.type) && r->state == HF_R_BACKOFF;

@@ -41,6 +41,9 @@ void hf_shard_ask(hf_shard *s, int64_t now);
 /* Lets go of a request that a stop leaves unanswered: `shutdown`, or no record. */
 void hf_shard_drop(hf_shard *s, hf_request *r, int64_t now);
 
+/* Lets go of a request whose record is out and was found good. */
+void hf_shard_settle(hf_shard *s, hf_request *r);
+
 /* A response from the pool, or a new one; NULL without memory. */
 hf_response *hf_shard_response(hf_shard *s);
 

@@ -101,6 +101,14 @@ static int write_record(hf_shard *s, const hf_request *r, int64_t now) {
     return hf_record_write(&s->encoder, &s->ring, r, r->response, &facts);
 }
 
+static void await_content(hf_shard *s, hf_request *r) {
+    r->state = HF_R_JUDGED;
+    hf_heap_set(&s->heap, &r->due, r->job_due);
+    hf_stat_add(&s->counts.policy, 1);
+    /* The next record has to be claimed anew; until then the shard's owner has it. */
+    hf_store(&r->claimed, 0, HF_RELEASE);
+}
+
 /* Tries to put the record out. Memory that is short is not worth losing a record for:
  * the body goes first, and what then does not fit waits. */
 static bool emit(hf_shard *s, hf_request *r, int64_t now) {
@@ -115,9 +123,25 @@ static bool emit(hf_shard *s, hf_request *r, int64_t now) {
     if (rc != 0) {
         return false;
     }
+    if (r->provisional) {
+        await_content(s, r);
+    } else {
+        count_record(s, r);
+        dispose(s, r);
+    }
+    return true;
+}
+
+void hf_shard_settle(hf_shard *s, hf_request *r) {
+    hf_heap_remove(&s->heap, &r->due);
     count_record(s, r);
     dispose(s, r);
-    return true;
+}
+
+/* Whether the caller looks at what came before it counts as the answer. */
+static bool is_provisional(const hf_shard *s, const hf_request *r) {
+    return s->settings->c.validate && r->outcome.type == HF_T_NONE && !r->checked &&
+           r->denied[0] == '\0' && !r->cancelled && !s->stopping;
 }
 
 static size_t body_len(const hf_request *r) {
@@ -147,6 +171,7 @@ void hf_shard_report(hf_shard *s, hf_request *r, int64_t now) {
     if (!hf_request_claim(r)) {
         return; /* the watchdog has reported it; its memory is the old loop's */
     }
+    r->provisional = is_provisional(s, r);
     if (body_len(r) > HEAVY) {
         r->state = HF_R_PARKED;
         hf_requests_append(&s->heavy, r);

@@ -159,6 +159,7 @@ class Config:
         window: int,
         report_unanswered: bool = False,
         paused: bool = False,
+        validate: bool = False,
     ) -> None:
         self.c: Any = ffi.new("hf_config *")
         self._alive: list[Any] = []
@@ -168,6 +169,7 @@ class Config:
         self._set_policy(options)
         self.c.output = output
         self.c.report_unanswered = report_unanswered
+        self.c.validate = validate
         # With a table of exits nothing may start before that is there.
         self.c.paused = paused or options.proxies is not None
 

@@ -220,6 +220,7 @@ class Engine:
                 "retry": v.retry,
                 "fresh": v.fresh,
                 "silent": v.silent,
+                "content": v.content,
                 "type": type_number(v.error),
                 "exit": v.proxy_number,
                 "delay": _us(v.delay),

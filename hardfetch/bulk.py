@@ -102,6 +102,10 @@ class Run:
         resume: bool,
     ) -> Summary:
         """Run to the end. Raises SinkError, OSError of the source, EngineError."""
+        if self._options.validate is not None:
+            raise OptionError(
+                "validate: serves map, amap and fetch; run gives no Result"
+            )
         began, cpu = time.monotonic(), _cpu_seconds()
         with ExitStack() as stack:
             stack.callback(self._over.set)

@@ -14,6 +14,7 @@ from hardfetch.judge import Judge, make_policy
 from hardfetch.request import Packer
 from hardfetch.robots_gate import make_gate
 from hardfetch.summary import Stats
+from hardfetch.validation import make_checker
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from hardfetch.options import Options
     from hardfetch.record import Result
 
-    Answer: TypeAlias = "Result | EngineError"
+    Answer: TypeAlias = "Result | Exception"
     Deliver: TypeAlias = Callable[[Answer], object]
 
 _WINDOW = 1 << 20
@@ -39,12 +40,14 @@ class Client:
             output=OUTPUT_FRAMES,
             window=_WINDOW,
             report_unanswered=True,
+            validate=options.validate is not None,
         )
         self.engine = _ffi.Engine(config.c)
         self._judge = Judge(self.engine, options, make_policy(options))
         self._judge.start()
         self._gate = make_gate(self.engine, options, Packer(options))
         self._reader = FrameReader(self.engine)
+        self._checker = make_checker(self.engine, options)
         self._lock = threading.Lock()
         self._waiting: dict[int, tuple[Deliver, Any]] = {}
         self._ids: dict[Any, int] = {}
@@ -66,9 +69,7 @@ class Client:
         except BaseException:
             self.forget(seq)
             raise
-        if isinstance(answer, EngineError):
-            raise answer
-        return answer
+        return _unwrap(answer)
 
     async def afetch(self, frame: bytes, ident: Any) -> Result:
         """Send one packed request and wait for its result without blocking the loop."""
@@ -87,9 +88,7 @@ class Client:
         except asyncio.CancelledError:
             self.forget(seq)
             raise
-        if isinstance(answer, EngineError):
-            raise answer
-        return answer
+        return _unwrap(answer)
 
     def submit(self, frame: bytes, deliver: Deliver) -> None:
         """Send one packed request; a thread of the client's hands its answer over.
@@ -172,16 +171,32 @@ class Client:
                 self._ids.pop(ident, None)
         return deliver
 
+    def _sift(self, results: list[Result]) -> list[tuple[int, Answer]]:
+        """Return what callers get; what `validate` raises goes to the one who waits."""
+        if self._checker is None:
+            return [(seq_of(result.line), result) for result in results]
+        answers: list[tuple[int, Answer]] = []
+        for result in results:
+            try:
+                if self._checker.good(result):
+                    answers.append((seq_of(result.line), result))
+            except EngineError:
+                raise
+            except Exception as exc:  # noqa: BLE001 - it is the caller's own
+                answers.append((seq_of(result.line), exc))
+        return answers
+
     def _dispatch(self) -> None:
         failure: EngineError = ClosedError("the fetcher was closed")
         try:
             while not self._reader.ended:
                 results = self._reader.read(_TURN)
+                answers = self._sift(results)
                 with self._lock:
-                    pairs = [(self._drop(seq_of(r.line)), r) for r in results]
-                for deliver, result in pairs:
+                    pairs = [(self._drop(seq), answer) for seq, answer in answers]
+                for deliver, answer in pairs:
                     if deliver is not None:
-                        deliver(result)
+                        deliver(answer)
         except EngineError as exc:
             failure = exc
         except Exception as exc:  # noqa: BLE001 - whoever waits must hear of it
@@ -218,6 +233,15 @@ class _Box:
             left = _watch.patience()
             if self._full.acquire(timeout=-1 if left is None else left):
                 return self._answer
+
+
+def _unwrap(answer: Answer) -> Result:
+    if isinstance(answer, EngineError):
+        # Each waiting thread gets one of its own: raising writes a traceback into it.
+        raise type(answer)(*answer.args) from answer
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _settle(future: asyncio.Future[Answer], answer: Answer) -> None:

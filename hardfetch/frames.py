@@ -26,8 +26,12 @@ def parse_frames(data: bytearray) -> Iterator[Result]:
         total, line_size = _LENGTHS.unpack_from(data, at)
         if len(data) - at - 4 < total:
             break
+        provisional = line_size >> 31
+        line_size &= 0x7FFF_FFFF
         middle, end = at + 8 + line_size, at + 4 + total
-        results.append(Result(bytes(view[at + 8 : middle]), bytes(view[middle:end])))
+        result = Result(bytes(view[at + 8 : middle]), bytes(view[middle:end]))
+        result._provisional = bool(provisional)  # noqa: SLF001 - no user's concern
+        results.append(result)
         at = end
     view.release()
     del data[:at]

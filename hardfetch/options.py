@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hardfetch.limits import LimitTable
     from hardfetch.proxy_health import PoolOptions
     from hardfetch.proxy_source import ProxySource
+    from hardfetch.record import Result
     from hardfetch.retry import RetryPolicy
 
     _Check = Callable[[str, Any], dict[str, Any]]
@@ -93,6 +94,7 @@ class Options:
     # Filled in by build; what they are made of is compared.
     retry: RetryPolicy | None = dataclasses.field(default=None, compare=False)
     retry_on_body: tuple[bytes, ...] = ()
+    validate: Callable[[Result], object] | None = None
     sensitive_headers: tuple[str, ...] = _SENSITIVE  # never sent across origins
 
     # The response.

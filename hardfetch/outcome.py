@@ -102,6 +102,7 @@ class Verdict:
     fresh: bool = False
     silent: bool = False  # does not count as a retry
     denied: str = ""  # at most 31 ASCII characters
+    content: bool = False  # what its record holds is bad: policy is to be asked
     error: str = ""  # what a request ends as that was held and never tried
 
 

@@ -132,6 +132,14 @@ def _patterns(name: str, value: Any) -> dict[str, Any]:
     return {name: tuple(out)}
 
 
+def _validate(name: str, value: Any) -> dict[str, Any]:
+    if not callable(value):
+        raise OptionError(
+            f"{name}: give a function of a Result that tells if it is good"
+        )
+    return {name: value}
+
+
 def _robots(name: str, value: Any) -> dict[str, Any]:
     return {name: values.choice(name, value, ("obey", "ignore"))}
 
@@ -158,6 +166,7 @@ CHECKS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
     "retries": _count,
     "retry": _retry,
     "retry_on_body": _patterns,
+    "validate": _validate,
     "proxy": _proxy,
     "proxies": _proxies,
     "proxy_file": _proxy_file,

@@ -117,7 +117,7 @@ class Result:
     Times are seconds. Nothing is parsed before it is asked for.
     """
 
-    __slots__ = ("_content", "_data", "_headers", "_line")
+    __slots__ = ("_content", "_data", "_headers", "_line", "_provisional")
 
     def __init__(self, line: bytes, content: bytes) -> None:
         """Take a record's JSON line without body, and the body."""
@@ -125,6 +125,7 @@ class Result:
         self._content = content
         self._data: dict[str, Any] | None = None
         self._headers: Headers | None = None
+        self._provisional = False  # the engine waits for a word on it
 
     def __reduce__(self) -> tuple[type[Result], tuple[bytes, bytes]]:
         return type(self), (self._line, self._content)

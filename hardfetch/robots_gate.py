@@ -104,7 +104,7 @@ class RobotsGate:
     # The fetching
 
     def _fetch(self, url: str, robots: str) -> None:
-        def done(answer: Result | HardfetchError) -> None:
+        def done(answer: Result | Exception) -> None:
             self._arrived(url, answer)
 
         try:
@@ -126,15 +126,16 @@ class RobotsGate:
                     data=None,
                     deadline=None,
                     retry_on_body=(),
+                    validate=None,
                     max_body=MAX_BODY,
                     follow=True,
                 )
                 self._client = Client(options)
             return self._client
 
-    def _arrived(self, url: str, answer: Result | HardfetchError) -> None:
+    def _arrived(self, url: str, answer: Result | Exception) -> None:
         status, body = 0, b""
-        if not isinstance(answer, HardfetchError):
+        if not isinstance(answer, Exception):
             error = answer.error
             if error is None or error.type in _REDIRECTS:
                 status, body = answer.status_code or 0, answer.content

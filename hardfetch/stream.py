@@ -15,6 +15,7 @@ from hardfetch.judge import Judge, make_policy
 from hardfetch.request import Request
 from hardfetch.robots_gate import make_gate
 from hardfetch.summary import Stats
+from hardfetch.validation import make_checker
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,11 +42,13 @@ class Stream:
             output=OUTPUT_FRAMES,
             window=window,
             report_unanswered=True,
+            validate=options.validate is not None,
         )
         self.engine = _ffi.Engine(config.c)
         self._judge = Judge(self.engine, options, make_policy(options))
         self._judge.start()
         self._reader = FrameReader(self.engine)
+        self._checker = make_checker(self.engine, options)
         self._packer = packer
         self._gate = make_gate(self.engine, options, packer)
         self._feeder = Feeder(self.engine, packer, self._ended, self._gate)
@@ -166,6 +169,8 @@ class Stream:
     def read(self, seconds: float) -> list[Result]:
         """Return results; [] when none came in time."""
         results = self._reader.read(seconds)
+        if self._checker is not None:
+            results = [r for r in results if self._checker.good(r)]
         if self._id_of:
             with self._lock:
                 for result in results:

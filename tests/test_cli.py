@@ -292,7 +292,7 @@ class TestOptions:
     #: Names that only Python has, each for an option that the command line spells
     #: the other way round.
     PYTHON_ONLY = frozenset(
-        {"follow", "verify", "record_headers", "retry", "proxies", "pool"}
+        {"follow", "verify", "record_headers", "retry", "proxies", "pool", "validate"}
     )
     CLI_ONLY = frozenset({"output", "resume", "summary", "no_progress", "quiet"})
 

@@ -163,6 +163,8 @@ class TestFetch:
                         wrong.append(error)
             except errors.ClosedError:
                 return
+            except Exception as exc:  # noqa: BLE001 - named below
+                wrong.append((repr(exc), repr(exc.__cause__)))
 
         for _ in range(40):
             fetcher = Fetcher(max_per_host=0)

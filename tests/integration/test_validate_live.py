@@ -1,0 +1,162 @@
+"""`validate`: the caller's own look at an answer, and what policy makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+from scripted import RESET, Reply, Scripted, Seen, in_turn
+
+from hardfetch import Fetcher, OptionError, Result
+from hardfetch.retry import RetryPolicy
+
+BAD = Reply(body=b"please wait")
+
+
+def is_page(result: Result) -> bool:
+    return "wait" not in result.text
+
+
+def test_a_bad_answer_is_tried_again_and_only_the_good_one_given() -> None:
+    def script(seen: Seen) -> Reply:
+        asked = sum(s.path == seen.path for s in server.seen)
+        return BAD if int(seen.path[1:]) % 3 == 0 and asked == 1 else Reply()
+
+    with Scripted(script) as server, Fetcher(validate=is_page) as fetcher:
+        results = list(fetcher.map([f"{server.url}/{n}" for n in range(30)]))
+        stats = fetcher.stats()
+    assert sorted(r.record["seq"] for r in results) == list(range(30))
+    assert {r.text for r in results} == {"fine"}
+    for result in results:
+        tries = 2 if result.record["seq"] % 3 == 0 else 1
+        assert [a.n for a in result.attempts] == list(range(1, tries + 1))
+    assert (stats.records, stats.retries, stats.inputs) == (30, 10, 30)
+
+
+def test_one_that_stays_bad_is_given_as_it_is_and_says_why() -> None:
+    with Scripted(lambda _: BAD) as server, Fetcher(validate=is_page) as fetcher:
+        result = fetcher.fetch(server.url)
+        assert len(server.seen) == 3
+    assert (result.status_code, result.text) == (200, "please wait")
+    assert len(result.attempts) == 3
+    assert result.attempts[-1].retry_denied == "attempts"
+
+
+def test_errors_are_not_put_before_it_and_count_among_the_attempts() -> None:
+    asked: list[int] = []
+
+    def look(result: Result) -> bool:
+        asked.append(result.status_code or 0)
+        return is_page(result)
+
+    replies = [Reply(end=RESET), BAD]
+    with Scripted(in_turn(replies)) as server, Fetcher(validate=look) as fetcher:
+        result = fetcher.fetch(server.url)
+    assert asked == [200, 200]
+    assert [a.error for a in result.attempts] == ["connection_reset", None, None]
+
+
+def test_a_post_is_not_repeated_for_its_content() -> None:
+    with Scripted(lambda _: BAD) as server, Fetcher(validate=is_page) as fetcher:
+        result = fetcher.fetch(server.url, method="POST", body=b"x")
+        assert len(server.seen) == 1
+    assert result.attempts[-1].retry_denied == "method"
+
+
+def test_the_next_try_goes_over_another_exit() -> None:
+    slow = Reply(body=b"please wait", after=0.05)
+    with Scripted(lambda _: slow) as blocked, Scripted() as clean:
+        exits = [blocked.url, clean.url]
+        with Fetcher(proxies=exits, validate=is_page, max_per_host=2) as fetcher:
+            results = list(fetcher.map(["http://site.test/"] * 40))
+        assert {r.text for r in results} == {"fine"}
+        assert len(blocked.seen) < 20  # the host is kept off it after a few
+
+
+def test_what_it_raises_reaches_the_caller() -> None:
+    def broken(result: Result) -> bool:
+        raise ZeroDivisionError(result.url)
+
+    with Scripted() as server, Fetcher(validate=broken) as fetcher:
+        with pytest.raises(ZeroDivisionError):
+            fetcher.fetch(server.url)
+        with pytest.raises(ZeroDivisionError):
+            list(fetcher.map([server.url] * 5))
+
+
+def test_a_deadline_ends_the_tries() -> None:
+    with Scripted(lambda _: BAD) as server:
+        policy = RetryPolicy(1000)
+        with Fetcher(validate=is_page, deadline=1.0, retry=policy) as fetcher:
+            began = time.monotonic()
+            (result,) = fetcher.map([server.url])
+    assert time.monotonic() - began < 3
+    assert result.error is not None or result.attempts[-1].retry_denied
+
+
+def test_amap_and_many_threads() -> None:
+    def script(_: Seen) -> Reply:
+        return BAD if len(server.seen) % 4 == 0 else Reply()
+
+    async def collect(fetcher: Fetcher) -> list[Result]:
+        return [r async for r in fetcher.amap([server.url] * 30)]
+
+    with Scripted(script) as server, Fetcher(validate=is_page, retries=6) as fetcher:
+        results = asyncio.run(collect(fetcher))
+        found: list[Result] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(fetcher.fetch(server.url)))
+            for _ in range(20)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    assert len(results) == 30
+    assert len(found) == 20
+    assert all(is_page(r) or r.attempts[-1].retry_denied for r in results + found)
+
+
+def test_a_stop_gives_each_input_once() -> None:
+    with Scripted(lambda _: BAD) as server:
+        policy = RetryPolicy(1000)
+        with Fetcher(validate=is_page, retry=policy, max_per_host=16) as fetcher:
+            seqs = []
+            for result in fetcher.map([server.url] * 60):
+                seqs.append(result.record["seq"])
+                fetcher.stop(0.0)
+            timer = threading.Timer(0.3, fetcher.stop, (0.0,))
+            timer.start()
+            again = [r.record["seq"] for r in fetcher.map([server.url] * 60)]
+    assert len(set(again)) == len(again)
+    assert len(set(seqs)) == len(seqs)
+
+
+def test_a_slow_reader_of_large_pages_gets_each_once() -> None:
+    """The ring is full: provisional records park as others do."""
+    large = Reply(body=b"x" * 60_000)
+
+    def script(seen: Seen) -> Reply:
+        asked = sum(s.path == seen.path for s in server.seen)
+        return Reply(body=b"wait" * 15_000) if asked == 1 else large
+
+    options: dict[str, Any] = {"ring_bytes": 65536, "retries": 3}
+    with Scripted(script) as server, Fetcher(validate=is_page, **options) as fetcher:
+        results = []
+        for result in fetcher.map([f"{server.url}/{n}" for n in range(20)]):
+            results.append(result)
+            time.sleep(0.01)
+    assert sorted(r.record["seq"] for r in results) == list(range(20))
+
+
+def test_run_has_no_results_to_look_at(tmp_path: Any) -> None:
+    with (
+        Fetcher(validate=is_page) as fetcher,
+        pytest.raises(OptionError, match="validate"),
+    ):
+        fetcher.run(["http://127.0.0.1:9"], tmp_path / "out")
+    with pytest.raises(OptionError, match="validate"):
+        Fetcher(validate=5)
