@@ -18,33 +18,6 @@ if TYPE_CHECKING:
 SHORT, LONG = 2.0, 60.0
 """Seconds: for what never ends by itself, and for what a busy machine makes slow."""
 
-_CUT_HEAD = "libcurl takes a head that was cut for a whole one, or for nothing"
-_HANDSHAKE = "a handshake that breaks is told as connect_error, if it breaks early"
-_TUNNEL = "what breaks within the answer to CONNECT is told as the site's TLS"
-NOT_YET: dict[str, str] = {
-    "close-mid-status-line": _CUT_HEAD,
-    "close-after-status-line": _CUT_HEAD,
-    "close-mid-headers": _CUT_HEAD,
-    "answer-one-byte": _CUT_HEAD,
-    "answer-five-digits": "libcurl takes the first three of five digits",
-    "tls-reset": _HANDSHAKE,
-    "tls-garbage": _HANDSHAKE,
-    "tls-plain-http": _HANDSHAKE,
-    "connect-200-close": _HANDSHAKE,
-    "connect-200-html": _HANDSHAKE,
-    "connect-200-noise": _HANDSHAKE,
-    "connect-200-reset": _HANDSHAKE,
-    "connect-silent-mid-reply": _TUNNEL,
-    "connect-trickled-reply": _TUNNEL,
-    "connect-endless-reply": _TUNNEL,
-    "connect-close-mid-reply": _TUNNEL,
-    "connect-reset": "a proxy's reset is told as connect_error",
-    "proxy-leaky": "libcurl refuses a line without colon in the answer to CONNECT",
-    "proxy-407": "a proxy's 407 to a plain request is told as the site's answer",
-    "tls-no-notify-unsized": "the end without close_notify is told as framing",
-}
-"""Faults whose record is not right yet, and why; some only at times."""
-
 
 def request(fault: Fault) -> dict[str, Any]:
     limit = SHORT if fault.hangs and fault.truncated != "size" else LONG
@@ -79,15 +52,7 @@ def met() -> dict[str, tuple[Fault, list[Result]]]:
     return found
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(reason=NOT_YET[name], strict=False))
-        if name in NOT_YET
-        else name
-        for name in CATALOGUE
-    ],
-)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_each_fault_gets_one_true_record(
     met: dict[str, tuple[Fault, list[Result]]], name: str
 ) -> None:
