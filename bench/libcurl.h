@@ -11,24 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../tests/c/fake_python.c"
 #include "curlabi.h"
-
-#define NAME(n)        \
-    extern char n[64]; \
-    char n[64];
-NAME(PyArg_UnpackTuple)
-NAME(PyErr_Occurred)
-NAME(PyEval_RestoreThread)
-NAME(PyEval_SaveThread)
-NAME(PyImport_ImportModule)
-NAME(PyLong_FromLong)
-NAME(PyLong_FromVoidPtr)
-NAME(PyObject_CallMethod)
-NAME(PyObject_Free)
-NAME(PyObject_Malloc)
-NAME(_Py_Dealloc)
-NAME(_Py_NoneStruct)
-#undef NAME
 
 /* The path in HARDFETCH_LIBCURL; ends the program when it is not set. */
 static inline const char *libcurl_path(void) {

@@ -253,6 +253,15 @@ class Peer(asyncio.Protocol):
             await self._wake
         self._wake = None
 
+    async def finish(self, data: bytes, end: str) -> None:
+        """Sends `data`, then ends as told: hold, reset, or by the end of the script."""
+        if data:
+            await self.send(data)
+        if end == "hold":
+            await self.hold()
+        elif end == "reset":
+            await self.reset()
+
     async def reset(self) -> None:
         """Ends the connection with an RST."""
         await asyncio.sleep(RESET_PAUSE if self.sent else 0)

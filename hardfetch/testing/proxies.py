@@ -143,12 +143,7 @@ def after_request(data: bytes, end: str) -> Script:
 
     async def script(peer: Peer) -> None:
         await peer.read_head()
-        if data:
-            await peer.send(data)
-        if end == "hold":
-            await peer.hold()
-        elif end == "reset":
-            await peer.reset()
+        await peer.finish(data, end)
 
     return script
 

@@ -114,12 +114,7 @@ def stop_at(stage: str, data: bytes = b"", end: str = "hold") -> Script:
             await read_request(peer)
             if stage == "tunnel":
                 await peer.send(GRANTED)
-        if data:
-            await peer.send(data)
-        if end == "hold":
-            await peer.hold()
-        elif end == "reset":
-            await peer.reset()
+        await peer.finish(data, end)
 
     return script
 
@@ -157,10 +152,7 @@ def socks4(data: bytes, end: str) -> Script:
         await peer.read_until(b"\0")
         if head[4:7] == bytes(3) and head[7]:
             await peer.read_until(b"\0")
-        if data:
-            await peer.send(data)
-        if end == "hold":
-            await peer.hold()
+        await peer.finish(data, end)
 
     return script
 

@@ -45,12 +45,7 @@ def after_hello(data: bytes, end: str) -> Script:
 
     async def script(peer: Peer) -> None:
         await read_client_hello(peer)
-        if data:
-            await peer.send(data)
-        if end == "hold":
-            await peer.hold()
-        elif end == "reset":
-            await peer.reset()
+        await peer.finish(data, end)
 
     return script
 
@@ -158,12 +153,7 @@ def in_tls(data: bytes, end: str) -> Script:
 
     async def script(peer: Peer) -> None:
         await peer.read_head()
-        if data:
-            await peer.send(data)
-        if end == "reset":
-            await peer.reset()
-        else:
-            await peer.hold()
+        await peer.finish(data, end)
 
     return script
 

@@ -16,3 +16,5 @@ NAME(PyObject_Free)
 NAME(PyObject_Malloc)
 NAME(_Py_Dealloc)
 NAME(_Py_NoneStruct)
+
+#undef NAME
