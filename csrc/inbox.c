@@ -87,6 +87,13 @@ void hf_inbox_stop(hf_inbox *in, int64_t stop_at) {
     pthread_mutex_unlock(&in->lock);
 }
 
+int64_t hf_inbox_stop_at(hf_inbox *in) {
+    pthread_mutex_lock(&in->lock);
+    int64_t at = in->posted.stop_at;
+    pthread_mutex_unlock(&in->lock);
+    return at;
+}
+
 void hf_inbox_take(hf_inbox *in, hf_posted *out) {
     pthread_mutex_lock(&in->lock);
     *out = in->posted;

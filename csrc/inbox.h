@@ -50,6 +50,9 @@ int hf_inbox_cancel(hf_inbox *in, uint64_t seq);
 /* The earliest stop asked for holds. */
 void hf_inbox_stop(hf_inbox *in, int64_t stop_at);
 
+/* When what is in flight is aborted: HF_NEVER while no stop is asked. */
+int64_t hf_inbox_stop_at(hf_inbox *in);
+
 /* --- the shard's owner -------------------------------------------------------------
  */
 

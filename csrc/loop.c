@@ -15,6 +15,11 @@
 /* Starts in one go, beside those that take the place of what ended: a start costs more
  * than an event, and what is in flight must not wait for a thousand of them. */
 #define START_SLICE 16
+/* us by which the loop is late when something other than its own work held it: the
+ * process was stopped, the machine starved, a call into libcurl did not return. */
+#define AWAY 250000
+/* us that limits which passed meanwhile wait for what came meanwhile. */
+#define MERCY 100000
 
 /* --- making and ending -------------------------------------------------------------
  */
@@ -93,10 +98,20 @@ void hf_loop_touch(hf_loop *l, hf_lane *lane) {
     }
 }
 
+/* Reads the clock, and sees whether the loop has been away since it last did, or, if
+ * it slept, since the time it wanted to wake. */
+static void read_clock(hf_loop *l, int64_t wanted) {
+    int64_t from = wanted > l->now ? wanted : l->now;
+    l->now = hf_now();
+    if (l->now - from > AWAY) {
+        l->woke = l->now;
+    }
+}
+
 /* Limits run from l->now: one that is old would cut what starts now short. */
 bool hf_loop_come_back(hf_loop *l) {
     l->lost = !hf_heart_leave(&l->heart);
-    l->now = hf_now();
+    read_clock(l, 0);
     return !l->lost;
 }
 
@@ -178,6 +193,16 @@ static void drain_touched(hf_loop *l) {
 /* --- time --------------------------------------------------------------------------
  */
 
+/* When a limit that was due at `at` is carried out. One that passed while the loop was
+ * away leaves it a moment to read what its sockets hold: the answer may have come in
+ * time. The hard limit and the job's deadline are never moved. */
+static int64_t carried_out(const hf_loop *l, const hf_request *r, int64_t at) {
+    int64_t hard = r->attempt_start + r->limits.hard;
+    int64_t firm = hard < r->job_due ? hard : r->job_due;
+    int64_t mercy = l->woke + MERCY < firm ? l->woke + MERCY : firm;
+    return at > l->woke ? at : mercy;
+}
+
 static void request_due(hf_loop *l, hf_request *r) {
     if (r->state != HF_R_RUNNING) {
         hf_shard_due(l->shard, r, l->now);
@@ -185,10 +210,11 @@ static void request_due(hf_loop *l, hf_request *r) {
     }
     int due;
     int64_t at = hf_transfer_next_due(r->transfer, &due);
-    if (at <= l->now) {
+    int64_t end_at = carried_out(l, r, at);
+    if (end_at <= l->now) {
         hf_attempt_expire(l, r->transfer, due, at);
     } else {
-        hf_heap_set(&l->shard->heap, &r->due, at);
+        hf_heap_set(&l->shard->heap, &r->due, end_at);
     }
 }
 
@@ -233,13 +259,11 @@ static void run_timers(hf_loop *l) {
     }
 }
 
-static void look_at_clock(hf_loop *l) {
-    int64_t before = l->now;
-    l->now = hf_now();
+/* wanted: when the loop meant to look, if it slept. */
+static void look_at_clock(hf_loop *l, int64_t wanted) {
+    read_clock(l, wanted);
     l->budget = CLOCK_EVENTS;
-    if (l->now - before >= 0) {
-        run_due(l);
-    }
+    run_due(l);
 }
 
 /* --- one iteration -----------------------------------------------------------------
@@ -269,7 +293,7 @@ static bool serve(hf_loop *l, const struct epoll_event *raw, int n) {
     for (int i = 0; i < n && !l->lost; i++) {
         hf_happening h;
         if (--l->budget <= 0 || l->now - last > CLOCK_WORK) {
-            look_at_clock(l);
+            look_at_clock(l, 0);
             last = l->now;
         }
         if (!l->lost && hf_poller_read(&l->poller, &raw[i], &h)) {
@@ -343,9 +367,7 @@ static void iterate(hf_loop *l) {
     }
     int n = hf_poller_wait(&l->poller, at, l->now, raw);
     hf_wake_cancel(&s->wake);
-    l->now = hf_now();
-    l->budget = CLOCK_EVENTS;
-    run_due(l);
+    look_at_clock(l, at);
     bool wake = !l->lost && serve(l, raw, n);
     if (l->lost) {
         return;

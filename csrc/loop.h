@@ -37,6 +37,7 @@ typedef struct hf_loop {
     hf_decoder *decoders[HF_SPARE_DECODERS];
     int32_t n_decoders;
     int64_t now;    /* us, the clock as last read */
+    int64_t woke;   /* us: when it last found that it had been away; 0 = never */
     int32_t budget; /* events until the next look at the clock */
     int32_t freed;  /* transfers that ended since the last starts */
     bool lost;      /* the shard was taken away */

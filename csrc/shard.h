@@ -125,9 +125,10 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now);
 /* Ends a running request that a stop has cut off: `shutdown`, or no record at all. */
 void hf_shard_abort(hf_shard *s, hf_request *r, int64_t now);
 
-/* Reports a running request whose loop is stuck: `engine_stalled`. Thread: the watchdog
- * that took the shard. */
-void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now);
+/* Ends a running request whose loop is stuck: `engine_stalled`, or, where a stop cuts
+ * it off before its hard limit does, as hf_shard_abort. Thread: the watchdog that took
+ * the shard. */
+void hf_shard_lose(hf_shard *s, hf_request *r, bool stopped, int64_t now);
 
 /* Reports a request that is in no list: an invalid one, a dropped one. */
 void hf_shard_report(hf_shard *s, hf_request *r, int64_t now);

@@ -232,11 +232,15 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
     hf_shard_report(s, r, now);
 }
 
-void hf_shard_lose(hf_shard *s, hf_request *r, int64_t now) {
+void hf_shard_lose(hf_shard *s, hf_request *r, bool stopped, int64_t now) {
     bool head_done = r->response != NULL && r->response->head_done;
     /* The transfer is the old loop's, which may wake and free it at any time. Its body
      * is not: libcurl may still send it. */
     r->leaked = r->transfer != NULL && r->body.p != NULL;
+    if (stopped && now < r->attempt_start + r->limits.hard) {
+        hf_shard_abort(s, r, now);
+        return;
+    }
     hf_outcome_set(&r->outcome, HF_T_ENGINE_STALLED,
                    head_done ? HF_P_BODY : HF_P_CONNECT, HF_O_LOCAL, NULL);
     land(s, r, now);

@@ -10,6 +10,7 @@
 #define STALL 200000    /* us inside one call that count as a stall */
 #define PATIENCE 500000 /* us past the first hard limit until sockets are shut down */
 #define LAST_CHANCE 150000 /* us for that to help */
+#define AWAY 250000        /* us by which a look is late when nobody here ran */
 
 /* What was seen of one loop so far. */
 typedef struct watch {
@@ -34,8 +35,9 @@ static void note_stall(hf_watchdog *w, hf_loop *l, int64_t since, int64_t lasted
 /* The shard is ours: the transfers of the old loop get their records from here. */
 static void report_all(hf_shard *s, int64_t now) {
     hf_request *r;
+    bool stopped = now >= hf_inbox_stop_at(&s->inbox);
     while ((r = s->running.first) != NULL) {
-        hf_shard_lose(s, r, now);
+        hf_shard_lose(s, r, stopped, now);
     }
     hf_shard_publish(s);
 }
@@ -75,6 +77,17 @@ static void revive(hf_watchdog *w, int32_t i) {
     }
 }
 
+/* When a loop that is inside a call since then ought to be out of it. Where nothing
+ * runs there is no limit; but a backlog may wait, which has none either. */
+static int64_t due_out(hf_loop *l, int64_t since) {
+    int64_t hard = atomic_load_explicit(&l->earliest_hard, HF_RELAXED);
+    int64_t stop = hf_inbox_stop_at(&l->shard->inbox);
+    if (hard == HF_NEVER) {
+        hard = since + l->settings->c.hard_timeout;
+    }
+    return stop < hard ? stop : hard;
+}
+
 static void look_at(hf_watchdog *w, int32_t i, watch *seen) {
     hf_loop *l = w->engine->loops[i];
     if (l == NULL) {
@@ -84,14 +97,13 @@ static void look_at(hf_watchdog *w, int32_t i, watch *seen) {
     /* The state first: since is then that of this call, or of a later one. */
     bool inside = hf_load(&l->heart.state, HF_ACQUIRE) == HF_HEART_IN;
     int64_t since = atomic_load_explicit(&l->heart.since, HF_RELAXED);
-    int64_t hard = atomic_load_explicit(&l->earliest_hard, HF_RELAXED);
     int64_t now = hf_now();
     if (!inside || now - since < STALL) {
         seen->shut = 0;
         return;
     }
     note_stall(w, l, since, now - since, seen);
-    if (hard == HF_NEVER || now < hard + PATIENCE) {
+    if (now < due_out(l, since) + PATIENCE) {
         return;
     }
     if (seen->shut == 0) {
@@ -108,8 +120,14 @@ static void *run(void *arg) {
     int32_t n = w->engine->shared.n_shards;
     watch seen[256];
     memset(seen, 0, sizeof seen);
+    int64_t last = hf_now();
     while (hf_load(&w->quit, HF_ACQUIRE) == 0) {
-        for (int32_t i = 0; i < n; i++) {
+        int64_t now = hf_now();
+        /* After a stop of the process a loop looks stuck that only did not run either:
+         * it has until the next look. */
+        bool away = now - last > TICK + AWAY;
+        last = now;
+        for (int32_t i = 0; i < n && !away; i++) {
             look_at(w, i, &seen[i]);
         }
         hf_wake_wait(&w->wake, TICK);

@@ -2,9 +2,10 @@
  *
  * It looks at each loop's heart every 50 ms. A libcurl call longer than 200 ms is a
  * stall: counted and named. When a loop is inside a call half a second past the first
- * hard limit in flight, its sockets are shut down, which frees a loop that is stuck on
- * one; if that does not help the shard is taken away: its transfers are reported as
- * engine_stalled, a new loop goes on with the backlog, and the old one is left behind.
+ * hard limit in flight, or past the time of a stop, its sockets are shut down, which
+ * frees a loop that is stuck on one; if that does not help the shard is taken away: its
+ * transfers are reported as engine_stalled, a new loop goes on with the backlog, and
+ * the old one is left behind.
  */
 #ifndef HF_WATCHDOG_H
 #define HF_WATCHDOG_H

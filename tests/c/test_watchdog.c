@@ -52,6 +52,14 @@ static void wait_until_free(void) {
     CHECK_EQ(wedge_busy(), 0);
 }
 
+static void wait_until_busy(void) {
+    int64_t until = hf_now() + 5 * (int64_t)SECOND;
+    while (wedge_busy() == 0 && hf_now() < until) {
+        usleep(1000);
+    }
+    CHECK_EQ(wedge_busy(), 1);
+}
+
 static hf_stats stats(void) {
     hf_stats st;
     hf_engine_stats(P.e, &st);
@@ -192,17 +200,51 @@ static void closing_while_a_call_hangs_takes_two_seconds_at_most(void) {
     P.cfg.timeout = P.cfg.hard_timeout = 60 * (int64_t)SECOND;
     play_open();
     play_get(0, "/ok?wedge");
-    int64_t until = hf_now() + 5 * (int64_t)SECOND;
-    while (wedge_busy() == 0 && hf_now() < until) {
-        usleep(1000);
-    }
-    CHECK_EQ(wedge_busy(), 1);
+    wait_until_busy();
     int64_t from = hf_now();
     hf_engine_free(P.e);
     CHECK(hf_now() - from < 2500000);
     P.e = NULL;
     wait_until_free();
     play_close();
+}
+
+/* Long before any hard limit; the backlog too, whose loop is the one that hangs. */
+static void a_stop_ends_in_time_although_a_call_hangs(int report) {
+    int64_t drain = 300000;
+    play_wedged("action");
+    P.cfg.timeout = P.cfg.hard_timeout = 60 * (int64_t)SECOND;
+    P.cfg.max_concurrency = 4;
+    P.cfg.report_unanswered = report;
+    play_open();
+    for (int i = 0; i < 3; i++) {
+        play_get(i, "/hold");
+    }
+    play_get(3, "/ok?wedge");
+    wait_until_busy();
+    for (int i = 0; i < 20; i++) {
+        play_get(i % SITE_PORTS, "/hold");
+    }
+    int64_t from = hf_now();
+    hf_engine_stop(P.e, drain);
+    CHECK(play_finish(20 * (int64_t)SECOND));
+    CHECK(hf_now() - from >= drain);
+    CHECK(hf_now() - from < drain + SECOND);
+    CHECK_EQ(P.bad, 0);
+    CHECK_EQ(P.records, report ? 24 : 0);
+    CHECK_EQ(play_count("error.type", "\"shutdown\""), P.records);
+    CHECK_EQ(stats().dropped, report ? 0 : 24);
+    CHECK_EQ(stats().loops_leaked, 1);
+    play_close();
+    wait_until_free();
+}
+
+static void a_stop_that_reports_ends_in_time_although_a_call_hangs(void) {
+    a_stop_ends_in_time_although_a_call_hangs(1);
+}
+
+static void a_stop_without_records_ends_in_time_although_a_call_hangs(void) {
+    a_stop_ends_in_time_although_a_call_hangs(0);
 }
 
 /* --- a libcurl that lies -----------------------------------------------------------
@@ -273,6 +315,8 @@ int main(void) {
     RUN(a_body_outlives_its_record_while_libcurl_may_send_it);
     RUN(a_loop_that_wakes_at_the_last_moment_harms_nothing);
     RUN(closing_while_a_call_hangs_takes_two_seconds_at_most);
+    RUN(a_stop_that_reports_ends_in_time_although_a_call_hangs);
+    RUN(a_stop_without_records_ends_in_time_although_a_call_hangs);
     RUN(dropped_timer_callbacks_cost_no_deadline);
     RUN(a_message_that_never_comes_ends_by_the_deadline);
     RUN(a_message_that_comes_twice_ends_its_transfer_once);
