@@ -270,9 +270,12 @@ int32_t hf_exits_pair(hf_exits *x, int32_t number, const hf_wish *w, bool served
 int64_t hf_exits_quiet(hf_exits *x, int32_t number, int64_t now) {
     pthread_mutex_lock(&x->lock);
     const hf_exit *e = hf_exits_find(x, number);
-    int64_t quiet = e != NULL && e->last_ok != INT64_MIN ? now - e->last_ok : -1;
+    int64_t last = e != NULL ? e->last_ok : INT64_MIN;
     pthread_mutex_unlock(&x->lock);
-    return quiet;
+    if (last == INT64_MIN) {
+        return -1;
+    }
+    return now > last ? now - last : 0; /* another loop's clock may be ahead */
 }
 
 int hf_exits_stats(hf_exits *x, hf_exit_stats *out, int max) {

@@ -372,7 +372,7 @@ static void iterate(hf_loop *l) {
     if (l->lost) {
         return;
     }
-    bool cancelled = (wake || waits) && hf_shard_take_inbox(s, l->now);
+    bool cancelled = (wake || waits) && hf_shard_take_inbox(s, &l->now);
     if (cancelled || l->now >= s->stop_at) {
         abort_running(l);
     }

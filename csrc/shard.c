@@ -124,33 +124,44 @@ static void obey(hf_shard *s, const hf_order *o, int64_t now) {
     hf_schedule_touch(&s->schedule, h);
 }
 
-bool hf_shard_take_inbox(hf_shard *s, int64_t now) {
-    hf_posted in;
+static void file_all(hf_shard *s, hf_requests *list, int64_t *now) {
     hf_request *r;
+    while ((r = hf_requests_take(list)) != NULL) {
+        *now = r->accepted > *now ? r->accepted : *now;
+        hf_shard_file(s, r, *now);
+    }
+}
+
+/* After the requests, which verdicts and cancels may be about. */
+static bool apply(hf_shard *s, const hf_posted *in, int64_t now) {
     bool running = false;
+    for (int32_t i = 0; i < in->n_verdicts; i++) {
+        hf_shard_verdict(s, &in->verdicts[i], now);
+    }
+    for (int32_t i = 0; i < in->n_orders; i++) {
+        obey(s, &in->orders[i], now);
+    }
+    for (int32_t i = 0; i < in->n_cancels; i++) {
+        running |= hf_shard_cancel(s, in->cancels[i], now);
+    }
+    return running;
+}
+
+bool hf_shard_take_inbox(hf_shard *s, int64_t *now) {
+    hf_posted in;
     hf_inbox_take(&s->inbox, &in);
     s->stop_at = in.stop_at;
     s->exits_at = 0; /* the table may have changed */
     s->schedule.asks_names =
         s->settings->c.proxy[0] == '\0' && !hf_exits_active(&s->shared->exits);
-    while ((r = hf_requests_take(&in.submitted)) != NULL) {
-        hf_shard_file(s, r, now);
-    }
-    for (int32_t i = 0; i < in.n_verdicts; i++) {
-        hf_shard_verdict(s, &in.verdicts[i], now);
-    }
-    for (int32_t i = 0; i < in.n_orders; i++) {
-        obey(s, &in.orders[i], now);
-    }
-    for (int32_t i = 0; i < in.n_cancels; i++) {
-        running |= hf_shard_cancel(s, in.cancels[i], now);
-    }
+    file_all(s, &in.submitted, now);
+    bool running = apply(s, &in, *now);
     hf_posted_free(&in);
     if (s->stop_at != HF_NEVER && !s->stopping) {
         s->stopping = true;
-        hf_shard_end_admission(s, now);
+        hf_shard_end_admission(s, *now);
     }
-    hf_shard_ask(s, now);
+    hf_shard_ask(s, *now);
     return running;
 }
 

@@ -106,8 +106,10 @@ void hf_shard_post_stop(hf_shard *s, int64_t stop_at);
 
 /* Takes what was posted: files requests, applies verdicts and stops. Cancelled requests
  * that run are marked and appended to nothing: the loop finds them by r->cancelled.
+ * A request may have been accepted since the owner looked at the clock: *now is set
+ * forward to that then, or its record would tell of times before it.
  * Returns true when some running request was cancelled. */
-bool hf_shard_take_inbox(hf_shard *s, int64_t now);
+bool hf_shard_take_inbox(hf_shard *s, int64_t *now);
 
 /* The next request to start, with a response attached and counted in flight; NULL when
  * none may start now. It is in the running list. */

@@ -201,6 +201,7 @@ class Client:
             failure = exc
         except Exception as exc:  # noqa: BLE001 - whoever waits must hear of it
             failure = EngineError(f"dispatcher: {exc!r}")
+            failure.__cause__ = exc
         with self._lock:
             # In one hold: what comes later is refused, what came before is in `left`.
             self.over = True

@@ -18,6 +18,7 @@ static uint64_t next_seq;
 static uint8_t counts[MOST];
 static uint64_t records;
 static uint64_t cancelled_records;
+static uint64_t timeless_records;
 static int bad_lines;
 
 static void configure(void) {
@@ -42,7 +43,7 @@ static void open_shard(void) {
     hf_exits_init(&shared.exits);
     REQUIRE(hf_shard_init(&s, &shared, 0, err) == 0);
     now = 1000000;
-    next_seq = records = cancelled_records = 0;
+    next_seq = records = cancelled_records = timeless_records = 0;
     bad_lines = 0;
     memset(counts, 0, sizeof counts);
 }
@@ -105,6 +106,7 @@ static void read_ring(void) {
             bad_lines += seq >= MOST || counts[seq]++ != 0;
             cancelled_records +=
                 (uint64_t)json_has(p, line, "error.type", "\"cancelled\"");
+            timeless_records += (uint64_t)json_has(p, line, "elapsed", "null");
             records++;
         }
     }
@@ -170,7 +172,7 @@ static void a_request_goes_in_and_its_record_out(void) {
     configure();
     open_shard();
     submit(0, 0);
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     CHECK(hf_shard_may_start(&s, now));
     hf_request *r = start_one();
     REQUIRE(r);
@@ -182,6 +184,43 @@ static void a_request_goes_in_and_its_record_out(void) {
     close_shard();
 }
 
+/* The owner looks at the clock, then into the inbox: what came in between is younger
+ * than its look. */
+static void no_record_tells_of_a_time_before_its_request(void) {
+    configure();
+    cfg.max_per_host = 0;
+    open_shard();
+    int64_t looked = now;
+    for (int i = 0; i < 4; i++) {
+        now += 250;
+        submit(0, 0);
+    }
+    hf_shard_post_stop(&s, now);
+    int64_t accepted = now;
+    now = looked;
+    hf_shard_take_inbox(&s, &now);
+    CHECK_EQ(now, accepted);
+    CHECK(read_all() && all_answered());
+    CHECK_EQ(timeless_records, 0);
+    close_shard();
+}
+
+static void what_starts_at_once_was_accepted_before(void) {
+    configure();
+    open_shard();
+    now += 250;
+    submit(0, 0);
+    now -= 250;
+    hf_shard_take_inbox(&s, &now);
+    hf_request *r = start_one();
+    REQUIRE(r);
+    CHECK(r->first_start >= r->accepted);
+    end_attempt(r, HF_T_NONE);
+    CHECK(read_all() && all_answered());
+    CHECK_EQ(timeless_records, 0);
+    close_shard();
+}
+
 /* Limits must not get lost for want of memory: their room is made before a start. */
 static void room_for_all_limits_is_made_at_the_start(void) {
     configure();
@@ -189,7 +228,7 @@ static void room_for_all_limits_is_made_at_the_start(void) {
     for (int i = 0; i < 500; i++) {
         submit(i, 0);
     }
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     CHECK(s.heap.cap >= 500 + (int32_t)s.schedule.n_hosts);
     CHECK(s.hards.cap >= 500);
     close_shard();
@@ -203,7 +242,7 @@ static void a_full_ring_parks_in_order_and_stops_admission(void) {
     for (int i = 0; i < 400; i++) {
         submit(0, 0);
     }
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     static hf_request *running[400];
     for (int i = 0; i < 300; i++) {
         running[i] = start_one();
@@ -242,7 +281,7 @@ static void policy_sees_what_it_asked_for_and_decides(void) {
     open_shard();
     hf_event ev[4];
     hf_request *r = submit(0, 0);
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     REQUIRE(start_one() == r);
     end_attempt(r, HF_T_TIMEOUT);
     REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1);
@@ -251,10 +290,10 @@ static void policy_sees_what_it_asked_for_and_decides(void) {
     CHECK_TEXT(ev[0].host, "10.0.0.0:80");
     hf_verdict v = verdict_for(0, 1, 50000);
     hf_shard_post_verdicts(&s, &v, 1);
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     CHECK_EQ(hf_heap_next(&s.heap), now + 50000);
     hf_shard_post_verdicts(&s, &v, 1); /* it waits for none any more */
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     now += 50000;
     run_due();
     REQUIRE(start_one() == r);
@@ -262,7 +301,7 @@ static void policy_sees_what_it_asked_for_and_decides(void) {
     REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1 && ev[0].attempt == 2);
     v = verdict_for(0, 0, 0);
     hf_shard_post_verdicts(&s, &v, 1);
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     CHECK(read_all() && all_answered());
     close_shard();
 }
@@ -277,7 +316,7 @@ static void verdicts_that_come_too_soon_harm_nothing(void) {
     for (int i = 0; i < 3000; i++) {
         submit(i % 7, 0);
     }
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     static hf_request *running[3000];
     int n = 0;
     while (n < 3000 && (running[n] = start_one()) != NULL) {
@@ -292,7 +331,7 @@ static void verdicts_that_come_too_soon_harm_nothing(void) {
         hf_verdict v = verdict_for(i, i % 2 == 0, (int64_t)i);
         hf_shard_post_verdicts(&s, &v, 1);
     }
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     CHECK_EQ(s.unjudged.n, 0);
     now += 10000;
     run_due();
@@ -379,7 +418,7 @@ static void random_step(void) {
         }
         hf_shard_unpark(&s, now);
     }
-    if (dice(3) == 0 && hf_shard_take_inbox(&s, now)) {
+    if (dice(3) == 0 && hf_shard_take_inbox(&s, &now)) {
         abort_cancelled();
     }
 }
@@ -394,7 +433,7 @@ static void whatever_happens_each_is_answered_once(void) {
             random_step();
         }
         hf_shard_post_stop(&s, now);
-        if (hf_shard_take_inbox(&s, now)) {
+        if (hf_shard_take_inbox(&s, &now)) {
             abort_cancelled();
         }
         abort_all();
@@ -414,17 +453,17 @@ static void without_reports_a_stop_leaves_them_unanswered(void) {
     for (int i = 0; i < 50; i++) {
         submit(i % 3, 0);
     }
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     hf_request *r = start_one();
     REQUIRE(r && start_one());
     end_attempt(r, HF_T_NONE);
     hf_shard_post_stop(&s, now);
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     while (s.running.first != NULL) {
         hf_shard_abort(&s, s.running.first, now);
     }
     submit(0, 0); /* too late */
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     CHECK(read_all());
     CHECK_EQ(records, 1);
     CHECK_EQ(hf_stat_read(&s.counts.dropped), 50);
@@ -441,7 +480,7 @@ static void what_is_held_is_freed_with_the_shard(void) {
     for (int i = 0; i < 40; i++) {
         submit(i % 5, 100);
     }
-    hf_shard_take_inbox(&s, now);
+    hf_shard_take_inbox(&s, &now);
     hf_request *r = start_one();
     REQUIRE(r && start_one());
     end_attempt(r, HF_T_TIMEOUT);
@@ -452,6 +491,8 @@ static void what_is_held_is_freed_with_the_shard(void) {
 
 int main(void) {
     RUN(a_request_goes_in_and_its_record_out);
+    RUN(no_record_tells_of_a_time_before_its_request);
+    RUN(what_starts_at_once_was_accepted_before);
     RUN(room_for_all_limits_is_made_at_the_start);
     RUN(a_full_ring_parks_in_order_and_stops_admission);
     RUN(policy_sees_what_it_asked_for_and_decides);

@@ -16,7 +16,7 @@ import pytest
 import strict
 
 import hardfetch
-from hardfetch import Fetcher, errors
+from hardfetch import Fetcher, errors, frames
 from hardfetch.testing import FaultSite
 
 LIMIT = 30.0  # seconds that no test needs
@@ -182,6 +182,20 @@ class TestFetch:
         assert not wrong
         left = set(threading.enumerate()) - before
         assert "hardfetch-dispatcher" not in {thread.name for thread in left}
+
+    def test_a_slip_while_results_are_read_reaches_who_waits(
+        self, site: FaultSite, fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slip = ZeroDivisionError("a slip")
+
+        def slips(_data: bytearray) -> Iterator[hardfetch.Result]:
+            raise slip
+
+        monkeypatch.setattr(frames, "parse_frames", slips)
+        with pytest.raises(errors.EngineError, match="dispatcher:.*a slip") as told:
+            fetcher.fetch(site.url("/1k"))
+        assert told.value.__cause__ is not None
+        assert told.value.__cause__.__cause__ is slip
 
     def test_a_fetcher_that_was_stopped_fetches_again(
         self, site: FaultSite, fetcher: Fetcher

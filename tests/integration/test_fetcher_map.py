@@ -68,6 +68,14 @@ class TestMap:
         assert len(result.attempts) == 1
         assert result.text
 
+    def test_inputs_that_end_as_they_come_in_have_their_times(
+        self, fetcher: Fetcher
+    ) -> None:
+        # Accepted while the loop works, often after its last look at the clock.
+        results = list(fetcher.map("http://" for _ in range(3000)))
+        assert len(results) == 3000
+        assert all(0 <= result.elapsed < LIMIT for result in results)
+
     def test_bodies_of_all_sizes_arrive_whole(
         self, site: FaultSite, fetcher: Fetcher
     ) -> None:
