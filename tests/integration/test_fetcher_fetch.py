@@ -257,6 +257,8 @@ if use == "fetch":
     for n in range(20):
         threading.Thread(target=f.fetch, args=(silent,), daemon=True).start()
     assert f.fetch(good).ok
+    while f.stats().in_flight_now < 20:  # who comes later is refused, and says so
+        time.sleep(0.01)
 elif use == "map":
     results = f.map([silent] * 20 + [good])
     assert next(results).ok
