@@ -10,8 +10,7 @@
 #include "tcpstate.h"
 #include "transfer_parts.h"
 
-/* Whether bytes on its connection are TLS records and not the exchange itself. */
-static bool encrypted(const hf_transfer *t) {
+bool hf_transfer_encrypted(const hf_transfer *t) {
     const hf_proxy *proxy = &t->identity->proxy;
     return t->url->tls || (proxy->url != NULL && proxy->scheme == HF_PROXY_HTTPS);
 }
@@ -24,6 +23,24 @@ static void note_name(hf_transfer *t, bool connected) {
     l->curl->curl_easy_getinfo(t->easy, CURLINFO_NAMELOOKUP_TIME_T, &looked_up);
     if (looked_up > 0 || connected) {
         hf_schedule_named(&l->shard->schedule, t->req, looked_up > 0, l->now);
+    }
+}
+
+static void adopt(hf_transfer *t, int fd, hf_sock *s) {
+    s->opener = t;
+    s->next_fd = t->fd;
+    t->fd = fd;
+}
+
+/* How a TLS connection ends tells broken framing from a cut, so somebody has to look at
+ * one that is used again. In clear libcurl's code tells. */
+static void take_over(hf_transfer *t) {
+    const hf_curl *c = t->identity->loop->curl;
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    c->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
+    hf_sock *s = fd >= 0 ? hf_poller_find(&t->identity->loop->poller, fd) : NULL;
+    if (s != NULL && s->ours && s->opener == NULL) {
+        adopt(t, fd, s);
     }
 }
 
@@ -42,16 +59,14 @@ static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) 
         t->stop_errno = errno;
         return CURL_SOCKET_BAD;
     }
-    hf_sock *s = hf_poller_opened(&l->poller, fd, encrypted(t));
+    hf_sock *s = hf_poller_opened(&l->poller, fd, hf_transfer_encrypted(t));
     if (s == NULL) {
         close(fd);
         t->stop_errno = ENOMEM;
         return CURL_SOCKET_BAD;
     }
     hf_stat_add(&l->shard->counts.connects, 1);
-    s->opener = t;
-    s->next_fd = t->fd;
-    t->fd = fd;
+    adopt(t, fd, s);
     t->opened = true;
     return fd;
 }
@@ -69,8 +84,9 @@ static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
 void hf_transfer_note_state(hf_transfer *t, int fd) {
     hf_tcp_state state = hf_tcp_look(fd);
     t->connected |= state.connected;
-    t->stood = state.open;
-    t->heard = t->sent_at > 0 && !encrypted(t) && state.received > t->unasked;
+    t->stood = state.open || state.unread;
+    t->heard =
+        t->sent_at > 0 && !hf_transfer_encrypted(t) && state.received > t->unasked;
 }
 
 static void forget_socket(hf_poller *p, hf_transfer *t, int fd, const hf_sock *s) {
@@ -169,6 +185,7 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
         return CURL_PREREQFUNC_ABORT;
     }
     t->sent_at = l->now;
+    l->steps++;
     note_peer(t, ip, port);
     /* A tunnel's replies are behind us. An address that was refused, or a socket that
      * was not to be had, made no difference. */
@@ -176,6 +193,9 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     t->unasked = tunnel ? hf_tcp_look(t->fd).received : 0;
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
+    if (!t->opened && hf_transfer_encrypted(t)) {
+        take_over(t);
+    }
     hf_transfer_tighten(t);
     if (t->req->asks) {
         note_name(t, true);

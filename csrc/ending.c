@@ -9,7 +9,7 @@
 #include "loop.h"
 #include "shape.h"
 #include "tcpstate.h"
-#include "transfer.h"
+#include "transfer_parts.h"
 
 /* libcurl's caps of a head and of one line in it (its http.h), in bytes. */
 #define HEAD_CAP ((size_t)300 * 1024)
@@ -100,10 +100,33 @@ static bool by_http2(const hf_transfer *t, int code, long os_errno) {
            (t->stood || !t->opened);
 }
 
+/* libcurl has refused the first line of the answer without showing it to us. */
+static bool refused_line(const hf_transfer *t, int code) {
+    return t->sent_at > 0 &&
+           (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY);
+}
+
+/* Where QUIC was tried beside TCP, the code tells of QUIC although TCP came further. */
+static bool beside_quic(const hf_transfer *t, int code) {
+    return code == CURLE_COULDNT_CONNECT && t->connected && !proxied(t) &&
+           t->identity->http_version == CURL_HTTP_VERSION_3;
+}
+
+/* BoringSSL's and OpenSSL's X509_V_ERR_UNSPECIFIED: libcurl starts from it. Another
+ * result, a good one too, is of a certificate that was looked at. */
+#define NOT_VERIFIED 1L
+
+static bool untrusted(const hf_transfer *t, int code) {
+    return code == CURLE_PEER_FAILED_VERIFICATION ||
+           (beside_quic(t, code) &&
+            info_long(t, CURLINFO_SSL_VERIFYRESULT) != NOT_VERIFIED);
+}
+
 static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
     long connectcode = proxied(t) ? info_long(t, CURLINFO_HTTP_CONNECTCODE) : 0;
     long os_errno = code != 0 ? info_long(t, CURLINFO_OS_ERRNO) : 0;
     look_at_sockets(t);
+    t->heard |= refused_line(t, code);
     *e = (hf_ending){.curl_code = code,
                      .os_errno = t->stop_errno != 0 ? t->stop_errno : (int32_t)os_errno,
                      .due = due,
@@ -112,22 +135,26 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .proxied = proxied(t),
                      .socks = socks(t),
                      .tunnel = proxied(t) && (t->url->tls || socks(t)),
-                     .tls = t->url->tls,
+                     .tls = hf_transfer_encrypted(t),
                      .tls_bytes = t->tls_bytes,
                      .tls_garbage = t->tls_garbage,
                      .got_bytes = t->got_bytes || t->heard,
                      .head_full = t->resp->head.len > HEAD_CAP - LINE_CAP,
                      .chunked = t->resp->chunked,
                      .http2 = by_http2(t, code, os_errno),
-                     .fresh = t->opened,
                      .stood = t->stood,
+                     .some_body = t->resp->wire_size > 0,
                      .body_started = t->resp->head_done,
                      .reused = t->resp->reused};
     if (code == CURLE_PROXY) {
         e->proxy_error = (int32_t)info_long(t, CURLINFO_PROXY_ERROR);
     }
     e->phase = reached(t, connectcode);
-    if (code == CURLE_COULDNT_CONNECT && !proxied(t)) {
+    e->untrusted = untrusted(t, code);
+    if (e->untrusted && !proxied(t)) {
+        /* QUIC has no connection before it is secure. */
+        e->phase = HF_P_TLS;
+    } else if (code == CURLE_COULDNT_CONNECT && !proxied(t) && !beside_quic(t, code)) {
         /* A reset right behind the handshake may come before libcurl looks. */
         e->phase = HF_P_CONNECT;
     }

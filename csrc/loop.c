@@ -269,6 +269,25 @@ static void look_at_clock(hf_loop *l, int64_t wanted) {
 /* --- one iteration -----------------------------------------------------------------
  */
 
+/* Whether libcurl may know by now that no response will come: nghttp2 has met a frame
+ * that breaks the rules, and libcurl reports it only when it reads once more. */
+static bool may_be_over(const hf_sock *s) {
+    const hf_transfer *t = s->opener;
+    if (t == NULL) {
+        return true;
+    }
+    return t->sent_at > 0 && (!t->got_bytes || t->resp->http_version == 20);
+}
+
+/* After bytes under TLS that brought no request on. */
+static void look_again(hf_loop *l, hf_lane *lane, int fd, uint32_t gen) {
+    const hf_sock *s = hf_poller_find(&l->poller, fd);
+    if (s != NULL && s->gen == gen && s->owner == lane && s->want != 0 &&
+        may_be_over(s)) {
+        call_action(l, lane, fd, CURL_CSELECT_IN);
+    }
+}
+
 static void serve_socket(hf_loop *l, const hf_happening *h) {
     hf_sock *s = h->sock;
     if (s->ours && s->want == 0) {
@@ -282,8 +301,15 @@ static void serve_socket(hf_loop *l, const hf_happening *h) {
     if (s->opener != NULL && (h->events & EPOLLIN) != 0) {
         hf_transfer_peek_tls(s->opener);
     }
-    if (s->owner != NULL) {
-        call_action(l, s->owner, h->fd, mask);
+    hf_lane *lane = s->owner;
+    if (lane == NULL) {
+        return;
+    }
+    bool tls = s->ours && s->tls && (mask & CURL_CSELECT_IN) != 0;
+    uint32_t gen = s->gen;
+    uint64_t steps = l->steps;
+    if (call_action(l, lane, h->fd, mask) && tls && l->steps == steps) {
+        look_again(l, lane, h->fd, gen);
     }
 }
 

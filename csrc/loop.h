@@ -40,6 +40,7 @@ typedef struct hf_loop {
     int64_t woke;   /* us: when it last found that it had been away; 0 = never */
     int32_t budget; /* events until the next look at the clock */
     int32_t freed;  /* transfers that ended since the last starts */
+    uint64_t steps; /* callbacks that told of a request's progress */
     bool lost;      /* the shard was taken away */
 } hf_loop;
 

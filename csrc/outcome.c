@@ -218,6 +218,8 @@ static int answer_type(const hf_ending *e) {
     case CURLE_HTTP2:
     case CURLE_HTTP2_STREAM:
         return HF_T_HTTP2_ERROR;
+    case CURLE_HTTP3: /* of a stream that ended before a response */
+        return e->got_bytes ? HF_T_BAD_RESPONSE : HF_T_CONNECTION_RESET;
     case CURLE_RECV_ERROR:
         if (e->os_errno == 0 && e->head_full) {
             return HF_T_HEADERS_TOO_LARGE;
@@ -230,7 +232,7 @@ static int answer_type(const hf_ending *e) {
 }
 
 static int tls_type(const hf_ending *e, int *origin) {
-    if (e->curl_code == CURLE_PEER_FAILED_VERIFICATION) {
+    if (e->untrusted) {
         return HF_T_CERTIFICATE_ERROR;
     }
     if (e->tunnel && e->tls_garbage) {
@@ -247,7 +249,7 @@ static int type_by_phase(const hf_ending *e, int *origin) {
     case HF_P_CONNECT:
         return connect_type(e, origin);
     case HF_P_PROXY:
-        if (e->curl_code == CURLE_PEER_FAILED_VERIFICATION) {
+        if (e->untrusted) {
             return HF_T_CERTIFICATE_ERROR;
         }
         return HF_T_PROXY_PROTOCOL;
@@ -291,6 +293,17 @@ static int type_of(const hf_ending *e, int *origin) {
     }
 }
 
+static bool broken_framing(const hf_ending *e) {
+    if (e->http2) {
+        /* The code of a frame that breaks the rules, and of an end before any body. */
+        return e->curl_code == CURLE_HTTP2 && (e->some_body || e->stood);
+    }
+    /* libcurl reports a broken chunk as a receive error that no system call had; and so
+     * a TLS peer that goes without a close_notify. */
+    return e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0 && e->chunked &&
+           (!e->tls || e->stood);
+}
+
 static int truncated_of(const hf_ending *e, int type) {
     if (!e->body_started) {
         return HF_TRUNC_NONE;
@@ -301,11 +314,7 @@ static int truncated_of(const hf_ending *e, int type) {
     if (type != HF_T_INCOMPLETE) {
         return e->due != HF_DUE_NONE ? HF_TRUNC_TIME : HF_TRUNC_DISCONNECT;
     }
-    /* libcurl reports a broken chunk as a receive error that no system call had; and so
-     * a TLS peer that goes without a close_notify. */
-    bool framing = e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0 && e->chunked &&
-                   (!e->tls || (e->fresh && e->stood));
-    return framing ? HF_TRUNC_FRAMING : HF_TRUNC_DISCONNECT;
+    return broken_framing(e) ? HF_TRUNC_FRAMING : HF_TRUNC_DISCONNECT;
 }
 
 void hf_outcome_classify(const hf_ending *e, hf_outcome *out) {
@@ -316,6 +325,10 @@ void hf_outcome_classify(const hf_ending *e, hf_outcome *out) {
     out->curl_code = e->curl_code;
     out->os_errno = e->os_errno;
     out->truncated = truncated_of(e, type);
+    if (out->truncated == HF_TRUNC_FRAMING) {
+        snprintf(out->message, sizeof out->message,
+                 "the framing of the response is broken");
+    }
     if (type == HF_T_PROXY_REFUSED && e->connectcode > 0) {
         snprintf(out->message, sizeof out->message,
                  "the proxy answered CONNECT with status %d", e->connectcode);

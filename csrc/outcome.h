@@ -55,16 +55,17 @@ typedef struct hf_ending {
     bool proxied;        /* through a proxy */
     bool socks;          /* which is a SOCKS one */
     bool tunnel;         /* a CONNECT or SOCKS tunnel carries the exchange */
-    bool tls;            /* the exchange is https */
+    bool untrusted;      /* the certificate was not accepted */
+    bool tls;            /* bytes on the connection are TLS records */
     bool tls_bytes;      /* the TLS peer has sent something during the handshake */
     bool tls_garbage;    /* and its first bytes were no TLS record */
     bool got_bytes;      /* some byte of a response came */
     bool head_full;      /* the head came close to libcurl's own cap */
     bool chunked;        /* its body comes in chunks */
     bool http2;          /* HTTP/2 carried the exchange, as far as that is known */
-    bool fresh;          /* the connection was made for this exchange */
-    bool stood;          /* and nobody had ended it; known of fresh ones only */
+    bool stood;          /* its connection was not read to an end, as far as is known */
     bool body_started;   /* the final head is complete */
+    bool some_body;      /* and some of the body came */
     bool reused;         /* the connection had served before */
 } hf_ending;
 

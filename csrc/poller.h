@@ -30,8 +30,9 @@ typedef struct hf_sock {
     bool dirty;     /* in the dirty list */
     bool dead;      /* shut down while idle: never watched again */
     void *owner;    /* lane whose multi uses it */
-    void *opener;   /* transfer that opened it, until that one rests; else NULL */
-    int next_fd;    /* another socket that the opener has opened, -1 = none */
+    void *opener;   /* transfer that opened it, or the first that uses it again, until
+                       that one rests; else NULL */
+    int next_fd;    /* another socket of that transfer's, -1 = none */
 } hf_sock;
 
 typedef struct hf_poller {

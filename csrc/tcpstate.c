@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 /* struct tcp_info of linux/tcp.h down to what is used here. glibc's netinet/tcp.h stops
@@ -23,16 +24,18 @@ enum { ESTABLISHED = 1, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
 enum { TCP_INFO_OPTION = 11 };
 
 hf_tcp_state hf_tcp_look(int fd) {
-    hf_tcp_state out = {false, false, -1};
+    hf_tcp_state out = {.received = -1};
     kernel_tcp_info info = {0};
     socklen_t n = sizeof info;
     if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO_OPTION, &info, &n) != 0) {
         return out;
     }
     bool counts = n >= sizeof info;
+    int unread = 0;
     out.open = info.state == ESTABLISHED;
     bool ended =
         info.state == CLOSE_WAIT || info.state == LAST_ACK || info.state == CLOSING;
+    out.unread = ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
     /* A reset leaves the state as if nothing had ever been; the count stays. */
     out.connected = out.open || ended || (counts && info.acked > 0);
     if (counts) {

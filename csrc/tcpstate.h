@@ -13,6 +13,7 @@
 typedef struct hf_tcp_state {
     bool connected;   /* the handshake was completed, even if a reset came since */
     bool open;        /* neither side has ended it */
+    bool unread;      /* bytes have come that nobody has read */
     int64_t received; /* bytes that surely came so far; -1 = the kernel doesn't say */
 } hf_tcp_state;
 

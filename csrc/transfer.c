@@ -164,6 +164,7 @@ void hf_transfer_tighten(hf_transfer *t) {
 
 static void note_byte(hf_transfer *t) {
     t->last_byte = t->identity->loop->now;
+    t->identity->loop->steps++;
     if (!t->got_bytes) {
         t->got_bytes = true;
         hf_transfer_tighten(t);

@@ -44,7 +44,7 @@ typedef struct hf_transfer {
     int64_t unasked;            /* bytes that came before the request was sent */
     int32_t stop;               /* HF_STOP_… */
     int32_t stop_errno;         /* errno of a socket that could not be opened */
-    int fd; /* the socket it opened last, -1 = none; next_fd of hf_sock has others */
+    int fd; /* the socket it has had last, -1 = none; next_fd of hf_sock has others */
     uint32_t added_at; /* its lane's actions when it was added */
     bool in_multi;
     bool idles;     /* it left its connection idle, as far as is known */
@@ -56,7 +56,7 @@ typedef struct hf_transfer {
     bool opened;    /* a connection was made for this hop */
     bool resolved;  /* an address was tried */
     bool connected; /* TCP was through when a socket was closed */
-    bool stood;     /* nobody had ended that connection then */
+    bool stood;     /* libcurl had not come to that connection's end */
     bool heard;     /* bytes had come after the request, if not a whole line */
     bool sees_tls;  /* libcurl tells when a handshake begins */
     bool tls_began; /* the TLS handshake with the site has begun */
@@ -100,7 +100,7 @@ void hf_transfer_rest(hf_transfer *t);
 /* Sets the callbacks; identity.c calls it once per handle. */
 void hf_transfer_set_callbacks(hf_transfer *t);
 
-/* Looks at a socket that the transfer has opened, for facts to classify its end by. */
+/* Looks at a socket of the transfer's, for facts to classify its end by. */
 void hf_transfer_note_state(hf_transfer *t, int fd);
 
 /* Whether the response is a redirect to be followed, so that its body is of no use. */

@@ -18,6 +18,9 @@
  * ones wait until the heap's comes up: that is rare, and this is each request. */
 void hf_transfer_tighten(hf_transfer *t);
 
+/* Whether bytes on its connection are TLS records and not the exchange itself. */
+bool hf_transfer_encrypted(const hf_transfer *t);
+
 /* Sets the callbacks of connect.c. */
 void hf_connect_set_callbacks(hf_transfer *t);
 

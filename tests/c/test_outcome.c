@@ -5,10 +5,22 @@
 #include "curlabi.h"
 #include "outcome.h"
 
-enum { S = 1, T = 2, P = 4, G = 8, B = 16, K = 32, X = 64, C = 128, F = 256, E = 512 };
+enum {
+    S = 1,
+    T = 2,
+    P = 4,
+    G = 8,
+    B = 16,
+    K = 32,
+    X = 64,
+    C = 128,
+    H = 256,
+    E = 512,
+    W = 1024
+};
 /* Facts of a row: P through a proxy, S which is a SOCKS one, T in a tunnel, K by https,
  * G some byte of a response came, B its head is complete, X TLS garbage, C in chunks,
- * F over a fresh connection, E which still stood. */
+ * H by HTTP/2, W some of the body came, E the connection stood. */
 
 typedef struct row {
     const char *what;
@@ -26,13 +38,15 @@ static hf_outcome classify(const row *r) {
                    .proxied = (r->facts & P) != 0,
                    .socks = (r->facts & S) != 0,
                    .tunnel = (r->facts & T) != 0,
+                   .untrusted = r->code == CURLE_PEER_FAILED_VERIFICATION,
                    .tls = (r->facts & K) != 0,
                    .tls_bytes = (r->facts & X) != 0,
                    .tls_garbage = (r->facts & X) != 0,
                    .got_bytes = (r->facts & (G | B)) != 0,
                    .body_started = (r->facts & B) != 0,
                    .chunked = (r->facts & C) != 0,
-                   .fresh = (r->facts & F) != 0,
+                   .http2 = (r->facts & H) != 0,
+                   .some_body = (r->facts & W) != 0,
                    .stood = (r->facts & E) != 0};
     hf_outcome o;
     hf_outcome_classify(&e, &o);
@@ -194,19 +208,27 @@ static void an_answer_can_break_in_many_ways(void) {
         {"broken chunk", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0, B | C,
          HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
         {"broken chunk inside TLS", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
-         B | C | K | F | E, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
+         B | C | K | E, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
         {"no close_notify within chunks", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
-         B | C | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
-        {"no close_notify, no length", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
-         B | K | F, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
-        {"a chunk or a close, nobody knows", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0,
          B | C | K, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
+        {"no close_notify, no length", CURLE_RECV_ERROR, 0, HF_P_BODY, 0, 0, 0, B | K,
+         HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
+        {"a bad frame within an h2 body", CURLE_HTTP2, 0, HF_P_BODY, 0, 0, 0,
+         B | K | H | W, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
+        {"a bad frame right behind an h2 head", CURLE_HTTP2, 0, HF_P_BODY, 0, 0, 0,
+         B | K | H | E, HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_FRAMING},
+        {"an end behind an h2 head", CURLE_HTTP2, 0, HF_P_BODY, 0, 0, 0, B | K | H,
+         HF_T_INCOMPLETE, HF_O_SITE, HF_TRUNC_DISCONNECT},
         {"libcurl could not decode", CURLE_BAD_CONTENT_ENCODING, 0, HF_P_DECODE, 0, 0,
          0, B, HF_T_BAD_ENCODING, HF_O_SITE, HF_TRUNC_DECODE},
         {"libcurl could not decode zstd", CURLE_WRITE_ERROR, 0, HF_P_DECODE, 0, 0, 0, B,
          HF_T_BAD_ENCODING, HF_O_SITE, HF_TRUNC_DECODE},
         {"cut h2 body", CURLE_HTTP2_STREAM, 0, HF_P_BODY, 0, 0, 0, B, HF_T_INCOMPLETE,
          HF_O_SITE, HF_TRUNC_DISCONNECT},
+        {"an h3 stream reset before the response", CURLE_HTTP3, 0, HF_P_FIRST_BYTE, 0,
+         0, 0, K, HF_T_CONNECTION_RESET, HF_O_SITE, 0},
+        {"an h3 stream reset behind a 103", CURLE_HTTP3, 0, HF_P_HEADERS, 0, 0, 0,
+         K | G, HF_T_BAD_RESPONSE, HF_O_SITE, 0},
         {"silent proxy without a tunnel", CURLE_GOT_NOTHING, 0, HF_P_FIRST_BYTE, 0, 0,
          0, P, HF_T_EMPTY_REPLY, HF_O_PROXY, 0},
         {"no memory", CURLE_OUT_OF_MEMORY, 0, HF_P_BODY, 0, 0, 0, B, HF_T_OUT_OF_MEMORY,
