@@ -17,8 +17,8 @@ enum { HF_BODY_AUTO = 0, HF_BODY_TEXT = 1, HF_BODY_BASE64 = 2, HF_BODY_NONE = 3 
 
 /* What leaves the engine: hf_config.output. LINES: NDJSON. FRAMES: for each record u32
  * length of what follows, u32 length of the JSON line (and bit 31 where it waits for a
- * verdict: hf_config.validate), the line (its body left out), the decoded body's bytes;
- * little endian. */
+ * verdict: hf_config.validate), u64 seq, the line (without body and line end), the
+ * decoded body's bytes; little endian. */
 enum { HF_OUTPUT_LINES = 0, HF_OUTPUT_FRAMES = 1 };
 
 /* Extension for encrypted ClientHello: hf_config.ech. */
@@ -283,6 +283,11 @@ int64_t hf_engine_drain(hf_engine *e, int fd, int64_t timeout, char *err,
 
 /* Copies record bytes into buf. Returns as hf_engine_drain. */
 int64_t hf_engine_read(hf_engine *e, uint8_t *buf, size_t cap, int64_t timeout);
+
+/* Gives whole frames in place, about a quarter of a MiB at most unless one is larger.
+ * Valid:  until the next call by the consumer, which passes over them.
+ * Returns the bytes at *data, else as hf_engine_drain; HF_ENOMEM loses nothing. */
+int64_t hf_engine_view(hf_engine *e, const uint8_t **data, int64_t timeout);
 
 /* An eventfd that polls readable when hf_engine_read would return at once. Arm before
  * each wait: returns 1 when data is there already, else 0 and the descriptor will tell.

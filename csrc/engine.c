@@ -225,6 +225,10 @@ int64_t hf_engine_read(hf_engine *e, uint8_t *buf, size_t cap, int64_t timeout) 
                                : hf_output_read(&e->output, buf, cap, timeout);
 }
 
+int64_t hf_engine_view(hf_engine *e, const uint8_t **data, int64_t timeout) {
+    return hf_engine_forked(e) ? HF_EFORK : hf_output_view(&e->output, data, timeout);
+}
+
 int hf_engine_output_fd(hf_engine *e) {
     return e->shared.output.fd;
 }

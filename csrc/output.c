@@ -19,11 +19,17 @@
 #define LINGER_NS 1000000
 /* Bytes of one write to a file, so that a stop is noticed between two. */
 #define FILE_PIECE ((size_t)4 << 20)
+/* Bytes of frames that are given at once: they hold their place in the ring meanwhile.
+ */
+#define VIEW_MOST ((size_t)256 << 10)
+/* Memory for a joined frame that is worth keeping. */
+#define KEEP ((size_t)1 << 20)
 
 int hf_output_init(hf_output *o, hf_shared *shared, const hf_atomic_u32 *finished) {
     memset(o, 0, sizeof *o);
     o->shared = shared;
     o->again = -1;
+    o->joined = hf_buf_make(SIZE_MAX);
     o->finished = finished;
     o->n = shared->n_shards;
     o->rings = calloc((size_t)o->n, sizeof *o->rings);
@@ -48,6 +54,7 @@ void hf_output_free(hf_output *o) {
     if (o->rings != NULL) {
         close_again(o);
     }
+    hf_buf_free(&o->joined);
     free(o->rings);
     o->rings = NULL;
 }
@@ -190,6 +197,72 @@ int64_t hf_output_read(hf_output *o, uint8_t *buf, size_t cap, int64_t timeout) 
         n = peek(o, seg);
     }
     return (int64_t)done;
+}
+
+/* --- frames ------------------------------------------------------------------------
+ */
+
+/* Bytes of the frame at p, its length included. */
+static size_t frame_size(const uint8_t *p) {
+    size_t n = 0;
+    for (int i = 3; i >= 0; i--) {
+        n = n << 8 | p[i];
+    }
+    return n + 4;
+}
+
+/* Bytes of the whole frames that stand first in n bytes, up to VIEW_MOST. */
+static size_t whole_frames(const uint8_t *p, size_t n) {
+    size_t at = 0;
+    while (n - at >= 4) {
+        size_t size = frame_size(p + at);
+        if (size > n - at || (at > 0 && at + size > VIEW_MOST)) {
+            break;
+        }
+        at += size;
+    }
+    return at;
+}
+
+/* Copies the first n bytes of two segments. */
+static void gather(uint8_t *to, const struct iovec seg[2], size_t n) {
+    size_t first = seg[0].iov_len < n ? seg[0].iov_len : n;
+    memcpy(to, seg[0].iov_base, first);
+    memcpy(to + first, seg[1].iov_base, n - first);
+}
+
+/* Puts together the frame that the end of the ring cuts. Returns its bytes. */
+static int64_t join(hf_output *o, const struct iovec seg[2]) {
+    uint8_t head[4];
+    gather(head, seg, sizeof head);
+    size_t size = frame_size(head);
+    hf_buf_reset(&o->joined, KEEP);
+    if (hf_buf_reserve(&o->joined, size) != 0) {
+        return HF_ENOMEM;
+    }
+    gather(o->joined.data, seg, size);
+    return (int64_t)size;
+}
+
+int64_t hf_output_view(hf_output *o, const uint8_t **data, int64_t timeout) {
+    struct iovec seg[2];
+    *data = NULL;
+    if (o->viewed > 0) {
+        advance(o, o->viewed);
+        o->viewed = 0;
+    }
+    int n = await(o, seg, timeout);
+    if (n <= 0) {
+        return n;
+    }
+    int64_t size = (int64_t)whole_frames(seg[0].iov_base, seg[0].iov_len);
+    *data = seg[0].iov_base;
+    if (size == 0) {
+        size = join(o, seg);
+        *data = o->joined.data;
+    }
+    o->viewed = size > 0 ? (size_t)size : 0;
+    return size;
 }
 
 /* --- descriptors -------------------------------------------------------------------

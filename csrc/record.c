@@ -71,19 +71,18 @@ static int plan_body(hf_encoder *e, const hf_response *resp, body_plan *plan) {
     if (resp == NULL || resp->status == 0) {
         return 0;
     }
-    const uint8_t *type = resp->head.data + resp->content_type.at;
-    int rc = hf_text_decide(e->text, resp->body.data, resp->body.len,
-                            resp->has_type ? type : NULL, resp->content_type.len,
-                            c->body_mode == HF_BODY_TEXT, &plan->text);
-    if (rc != 0) {
-        return rc;
-    }
-    if (c->body_mode == HF_BODY_BASE64 && plan->text.kind == HF_TEXT_UTF8) {
-        plan->text.kind = HF_TEXT_BASE64;
-    }
+    const uint8_t *type =
+        resp->has_type ? resp->head.data + resp->content_type.at : NULL;
     bool wanted = (e->settings->fields >> HF_F_body & 1) != 0;
     plan->shown = wanted && resp->body.len > 0 && c->body_mode != HF_BODY_NONE &&
                   c->output == HF_OUTPUT_LINES;
+    bool as_text = plan->shown && c->body_mode != HF_BODY_BASE64;
+    int rc = (as_text ? hf_text_decide : hf_text_name)(
+        e->text, resp->body.data, resp->body.len, type, resp->content_type.len,
+        c->body_mode == HF_BODY_TEXT, &plan->text);
+    if (rc != 0) {
+        return rc;
+    }
     if (plan->shown) {
         plan->room = plan->text.kind == HF_TEXT_UTF8
                          ? hf_json_room(plan->text.utf8_len)
@@ -173,8 +172,12 @@ static int publish(hf_encoder *e, hf_ring *ring, const uint8_t *body, size_t bod
     return rc;
 }
 
-static void put_u32(uint8_t *p, size_t v) {
-    for (int i = 0; i < 4; i++) {
+/* Bytes of a frame before its line. */
+enum { FRAME_HEAD = 16 };
+
+/* n bytes, little endian. */
+static void put_number(uint8_t *p, uint64_t v, int n) {
+    for (int i = 0; i < n; i++) {
         p[i] = (uint8_t)(v >> (8 * i));
     }
 }
@@ -183,20 +186,21 @@ static void put_u32(uint8_t *p, size_t v) {
 static int write_frame(hf_encoder *e, hf_ring *ring, hf_pen *w, size_t room) {
     hf_buf *b = &e->scratch;
     b->len = 0;
-    int rc = hf_buf_reserve(b, room + 16);
+    int rc = hf_buf_reserve(b, FRAME_HEAD + room + 1);
     if (rc != 0) {
         return rc;
     }
-    w->p = b->data + 8;
+    w->p = b->data + FRAME_HEAD;
     hf_record_put_head(w);
-    HF_PUT(w, "}\n");
+    HF_PUT(w, "}");
     b->len = (size_t)(w->p - b->data);
-    size_t json = b->len - 8;
+    size_t json = b->len - FRAME_HEAD;
     bool has = w->resp != NULL && w->resp->status != 0 &&
                e->settings->c.body_mode != HF_BODY_NONE;
     size_t body_len = has ? w->resp->body.len : 0;
-    put_u32(b->data, 4 + json + body_len);
-    put_u32(b->data + 4, json | (size_t)w->r->provisional << 31);
+    put_number(b->data, FRAME_HEAD - 4 + json + body_len, 4);
+    put_number(b->data + 4, json | (size_t)w->r->provisional << 31, 4);
+    put_number(b->data + 8, w->r->seq, 8);
     return publish(e, ring, has ? w->resp->body.data : NULL, body_len);
 }
 

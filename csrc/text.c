@@ -128,6 +128,16 @@ static hf_content_type content_type_of(hf_text_ctx *ctx, const uint8_t *s, size_
     return ctx->type;
 }
 
+/* Who claims what of a body without a byte order mark; NULL where nobody does. */
+static const hf_charset *claimed(const hf_content_type *type, const uint8_t *body,
+                                 size_t n, int *source) {
+    *source = HF_CHARSET_HEADER;
+    if (type->charset != NULL || !type->markup)
+        return type->charset;
+    *source = HF_CHARSET_META;
+    return hf_sniff_markup(body, n);
+}
+
 int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
                    const uint8_t *content_type, size_t ct_len, int force_text,
                    hf_text *out) {
@@ -142,12 +152,8 @@ int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
     int rc = by_bom(ctx, body, n, &found, out);
     if (found)
         return rc;
-    const hf_charset *claim = type.charset;
-    int source = HF_CHARSET_HEADER;
-    if (claim == NULL && type.markup) {
-        claim = hf_sniff_markup(body, n);
-        source = HF_CHARSET_META;
-    }
+    int source;
+    const hf_charset *claim = claimed(&type, body, n, &source);
     if (claim == NULL) {
         if (!force_text && memchr(body, 0, n) != NULL)
             return as_base64(out, HF_CHARSET_NULL, NULL);
@@ -160,4 +166,47 @@ int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
         return as_text(out, HF_CHARSET_VALID, "utf-8", body, n);
     as_base64(out, source, hf_charset_name(claim));
     return rc;
+}
+
+static int as_name(hf_text *out, int source, const char *charset) {
+    *out = (hf_text){HF_TEXT_NONE, source, charset, NULL, 0};
+    return 0;
+}
+
+/* The claim stands whatever the body is, unless the body is valid UTF-8 and is not what
+ * it claims to be. */
+static int name_claim(hf_text_ctx *ctx, const hf_charset *cs, int source,
+                      const uint8_t *body, size_t n, hf_text *out) {
+    const char *name = hf_charset_name(cs);
+    if (hf_charset_is_utf8(cs) || !hf_utf8_valid(body, n))
+        return as_name(out, source, name);
+    int rc = decode(ctx, cs, source, body, n, out);
+    if (rc == 0)
+        return as_name(out, HF_CHARSET_VALID, "utf-8");
+    as_name(out, source, name);
+    return rc < 0 ? rc : 0;
+}
+
+int hf_text_name(hf_text_ctx *ctx, const uint8_t *body, size_t n,
+                 const uint8_t *content_type, size_t ct_len, int force_text,
+                 hf_text *out) {
+    as_name(out, HF_CHARSET_NULL, NULL);
+    hf_buf_reset(&ctx->scratch, KEEP);
+    hf_content_type type = content_type_of(ctx, content_type, ct_len);
+    if (n == 0 || (type.binary && !force_text))
+        return 0;
+    size_t len;
+    const char *utf32 = hf_sniff_utf32(body, n);
+    const hf_charset *cs = hf_sniff_bom(body, n, &len);
+    if (utf32 != NULL || cs != NULL)
+        return as_name(out, HF_CHARSET_BOM,
+                       utf32 != NULL ? utf32 : hf_charset_name(cs));
+    int source;
+    cs = claimed(&type, body, n, &source);
+    if (cs != NULL)
+        return name_claim(ctx, cs, source, body, n, out);
+    if (!force_text && memchr(body, 0, n) != NULL)
+        return 0;
+    return hf_utf8_valid(body, n) ? as_name(out, HF_CHARSET_VALID, "utf-8")
+                                  : as_name(out, HF_CHARSET_DEFAULT, "windows-1252");
 }

@@ -59,6 +59,14 @@ int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
                    const uint8_t *content_type, size_t ct_len, int force_text,
                    hf_text *out);
 
+/* Tells charset and source as hf_text_decide does, for who has no use for the text:
+ * most bodies need no look at all then. kind is HF_TEXT_NONE and utf8 NULL. Returns 0,
+ * or HF_ENOMEM, with charset and source told as for base64 then.
+ */
+int hf_text_name(hf_text_ctx *ctx, const uint8_t *body, size_t n,
+                 const uint8_t *content_type, size_t ct_len, int force_text,
+                 hf_text *out);
+
 /* The name as in the record; NULL for HF_CHARSET_NULL. */
 const char *hf_text_source_name(int source);
 

@@ -11,18 +11,21 @@ import os
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardfetch._core import ffi, lib
 from hardfetch.classify import type_number
 from hardfetch.errors import ClosedError, EngineError, ForkError, HardfetchError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from hardfetch.outcome import Verdict
 
 __all__ = ["Engine", "check", "ffi", "lib"]
+
+_T = TypeVar("_T")
 
 OK = 0
 FULL = -1
@@ -76,7 +79,8 @@ class Engine:
     """One engine of the core. Times are seconds.
 
     Two roles must each be held by one thread at a time: the feeder (`submit`,
-    `submit_lines`) and the consumer (`drain`, `read`). All else is for any thread.
+    `submit_lines`) and the consumer (`drain`, `read`, `view`). All else is for any
+    thread.
     """
 
     def __init__(self, config: Any) -> None:
@@ -89,6 +93,7 @@ class Engine:
         self._closing = False
         self._used = ffi.new("size_t *")
         self._seq = ffi.new("uint64_t *")
+        self._view = ffi.new("uint8_t const **")
         self._feed_err = ffi.new("char[]", _ERR_SIZE)
         self._drain_err = ffi.new("char[]", _ERR_SIZE)
         err = ffi.new("char[]", _ERR_SIZE)
@@ -193,6 +198,18 @@ class Engine:
                 handle, ffi.cast("uint8_t *", cbuf), len(buffer), _us(seconds)
             )
             return check(rc)
+
+    def view(self, take: Callable[[Any], _T], seconds: float) -> tuple[int, _T | None]:
+        """Give frames in place to take, which must copy what it keeps.
+
+        Returns (bytes or a code, what take returned).
+        """
+        with self as handle:
+            rc = check(lib.hf_engine_view(handle, self._view, _us(seconds)))
+            if rc <= 0:
+                return rc, None
+            # Inside: close waits for us before it frees the memory.
+            return rc, take(ffi.buffer(self._view[0], rc))
 
     def output_fd(self) -> int:
         """Return the descriptor that polls readable when output waits."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hardfetch import _ffi, _watch
 from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import ClosedError, EngineError, HardfetchError
-from hardfetch.frames import FrameReader, seq_of
+from hardfetch.frames import FrameReader
 from hardfetch.judge import Judge, make_policy
 from hardfetch.request import Packer
 from hardfetch.robots_gate import make_gate
@@ -174,16 +174,16 @@ class Client:
     def _sift(self, results: list[Result]) -> list[tuple[int, Answer]]:
         """Return what callers get; what `validate` raises goes to the one who waits."""
         if self._checker is None:
-            return [(seq_of(result.line), result) for result in results]
+            return [(result.seq, result) for result in results]
         answers: list[tuple[int, Answer]] = []
         for result in results:
             try:
                 if self._checker.good(result):
-                    answers.append((seq_of(result.line), result))
+                    answers.append((result.seq, result))
             except EngineError:
                 raise
             except Exception as exc:  # noqa: BLE001 - it is the caller's own
-                answers.append((seq_of(result.line), exc))
+                answers.append((result.seq, exc))
         return answers
 
     def _dispatch(self) -> None:

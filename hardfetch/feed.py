@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import codecs
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hardfetch import _ffi
 from hardfetch.errors import ClosedError
 from hardfetch.request import MAX_LINE, Packer, frames_of, too_long_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from hardfetch.robots_gate import RobotsGate
 
@@ -32,11 +32,25 @@ if TYPE_CHECKING:
 
 
 BATCH = 256  # JSON lines that go over in one call
+_ITEMS = 64  # items of a list that go over in one call
 _WAIT_SECONDS = 0.5
 
 
 class Stopped(Exception):  # noqa: N818 - ends the feeding, never leaves the package
     """The run was stopped while it was being fed."""
+
+
+def batches(items: Iterable[Any]) -> Iterator[Sequence[Any]]:
+    """Give items by many where they are there already, else one by one.
+
+    What comes from an iterator must not wait for the next, which may take its time.
+    """
+    if isinstance(items, (list, tuple)):
+        for start in range(0, len(items), _ITEMS):
+            yield items[start : start + _ITEMS]
+    else:
+        for item in items:
+            yield (item,)
 
 
 class Feeder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 from typing import TYPE_CHECKING
 
@@ -10,38 +9,33 @@ from hardfetch import _ffi
 from hardfetch.record import Result
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from typing import Protocol
 
-_LENGTHS = struct.Struct("<II")  # what follows the first, and of that the JSON line
-_SEQ = re.compile(rb'"seq":\s*(\d+)')
-_BUFFER = 256 << 10
+    class Bytes(Protocol):
+        """Memory whose slices are bytes."""
+
+        def __len__(self) -> int: ...
+        def __getitem__(self, at: slice, /) -> bytes: ...
+        def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
-def parse_frames(data: bytearray) -> Iterator[Result]:
-    """Give the whole frames at the start of data and remove them from it."""
-    at = 0
-    view = memoryview(data)
+_HEAD = struct.Struct("<IIQ")  # what follows the first; of that the JSON line; the seq
+_PROVISIONAL = 1 << 31  # the engine waits for a word on it
+
+
+def parse_frames(data: Bytes) -> list[Result]:
+    """Return the results that whole frames hold; nothing refers to data any more."""
+    # The slices are the only copy of a body between the core and the caller.
     results = []
-    while len(data) - at >= 8:
-        total, line_size = _LENGTHS.unpack_from(data, at)
-        if len(data) - at - 4 < total:
-            break
-        provisional = line_size >> 31
-        line_size &= 0x7FFF_FFFF
-        middle, end = at + 8 + line_size, at + 4 + total
-        result = Result(bytes(view[at + 8 : middle]), bytes(view[middle:end]))
-        result._provisional = bool(provisional)  # noqa: SLF001 - no user's concern
-        results.append(result)
-        at = end
-    view.release()
-    del data[:at]
-    yield from results
-
-
-def seq_of(line: bytes) -> int:
-    """Return a record's seq without parsing the rest: it stands near the start."""
-    match = _SEQ.search(line)
-    return int(match[1]) if match is not None else -1
+    at, end = 0, len(data)
+    while at < end:
+        size, line, seq = _HEAD.unpack_from(data, at)
+        start = at + _HEAD.size
+        at += 4 + size
+        provisional = line >= _PROVISIONAL
+        middle = start + (line - _PROVISIONAL if provisional else line)
+        results.append(Result(data[start:middle], data[middle:at], seq, provisional))
+    return results
 
 
 class FrameReader:
@@ -49,21 +43,12 @@ class FrameReader:
 
     def __init__(self, engine: _ffi.Engine) -> None:
         self._engine = engine
-        self._buffer = bytearray(_BUFFER)
-        self._rest = bytearray()
         self.ended = False
 
     def read(self, seconds: float) -> list[Result]:
         """Return what has come; [] after seconds, on a signal, or when `ended`."""
-        while not self.ended:
-            rc = self._engine.read(self._buffer, seconds)
-            if rc == _ffi.END:
-                self.ended = True
-            if rc <= 0:
-                break
-            self._rest += memoryview(self._buffer)[:rc]
-            results = list(parse_frames(self._rest))
-            if results:
-                return results
-            # A part of a large frame: the rest is on its way, so this cannot hang.
-        return []
+        if self.ended:
+            return []
+        rc, results = self._engine.view(parse_frames, seconds)
+        self.ended = rc == _ffi.END
+        return results or []

@@ -79,12 +79,19 @@ class Headers(Mapping[str, str]):
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._pairs = pairs
-        self._by_name: dict[str, list[str]] = {}
-        for name, value in pairs:
-            self._by_name.setdefault(name.lower(), []).append(value)
+        self._by_name: dict[str, list[str]] | None = None
+
+    def _names(self) -> dict[str, list[str]]:
+        """Return the values by name, which most results are never asked for."""
+        if self._by_name is None:
+            by_name: dict[str, list[str]] = {}
+            for name, value in self._pairs:
+                by_name.setdefault(name.lower(), []).append(value)
+            self._by_name = by_name
+        return self._by_name
 
     def __getitem__(self, name: str) -> str:
-        return ", ".join(self._by_name[name.lower()])
+        return ", ".join(self._names()[name.lower()])
 
     def __iter__(self) -> Iterator[str]:
         seen = set()
@@ -94,17 +101,17 @@ class Headers(Mapping[str, str]):
                 yield name
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self._names())
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and name.lower() in self._by_name
+        return isinstance(name, str) and name.lower() in self._names()
 
     def __repr__(self) -> str:
         return f"Headers({self._pairs!r})"
 
     def get_all(self, name: str) -> list[str]:
         """Return every value of name in order; an empty list when there is none."""
-        return list(self._by_name.get(name.lower(), ()))
+        return list(self._names().get(name.lower(), ()))
 
     def multi_items(self) -> list[tuple[str, str]]:
         """Return all pairs in order, duplicates kept."""
@@ -117,15 +124,22 @@ class Result:
     Times are seconds. Nothing is parsed before it is asked for.
     """
 
-    __slots__ = ("_content", "_data", "_headers", "_line", "_provisional")
+    __slots__ = ("_content", "_data", "_headers", "_line", "_provisional", "_seq")
 
-    def __init__(self, line: bytes, content: bytes) -> None:
-        """Take a record's JSON line without body, and the body."""
+    def __init__(
+        self,
+        line: bytes,
+        content: bytes,
+        seq: int | None = None,
+        provisional: bool = False,
+    ) -> None:
+        """Take a record's JSON line without body, and the body; its seq, if known."""
         self._line = line
         self._content = content
+        self._seq = seq
+        self._provisional = provisional  # the engine waits for a word on it
         self._data: dict[str, Any] | None = None
         self._headers: Headers | None = None
-        self._provisional = False  # the engine waits for a word on it
 
     def __reduce__(self) -> tuple[type[Result], tuple[bytes, bytes]]:
         return type(self), (self._line, self._content)
@@ -164,7 +178,9 @@ class Result:
     @property
     def seq(self) -> int:
         """The input's ordinal, from 0."""
-        return int(self.record["seq"])
+        if self._seq is None:
+            self._seq = int(self.record["seq"])
+        return self._seq
 
     @property
     def id(self) -> Any:
@@ -224,7 +240,7 @@ class Result:
         """The headers of the final response."""
         if self._headers is None:
             pairs = self.record.get("headers") or []
-            self._headers = Headers([(name, value) for name, value in pairs])
+            self._headers = Headers(list(map(tuple, pairs)))
         return self._headers
 
     @property

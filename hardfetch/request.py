@@ -198,13 +198,17 @@ class Packer:
 
     def plain(self, url: str) -> bytes:
         """Return the frame of a URL and nothing else."""
-        return self._packed(url, {})
+        try:
+            data = url.encode()
+        except UnicodeEncodeError:
+            return self._packed(url, {})
+        return _FIRST.pack(5 + len(data), TAG_URL, len(data)) + data
 
     def item(self, obj: object) -> bytes:
         """Return the frame of one input of any kind that `Fetcher.map` takes."""
         if isinstance(obj, str):
             if not obj.startswith("{"):
-                return self._packed(obj.strip(), {})
+                return self.plain(obj.strip())
             obj = obj.encode("utf-8", "surrogatepass")
         if isinstance(obj, (bytes, bytearray, memoryview)):
             raw = bytes(obj).rstrip(b"\r\n")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from hardfetch import _ffi
 from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import ClosedError, HardfetchError
-from hardfetch.feed import Feeder, Stopped
-from hardfetch.frames import FrameReader, seq_of
+from hardfetch.feed import Feeder, Stopped, batches
+from hardfetch.frames import FrameReader
 from hardfetch.judge import Judge, make_policy
 from hardfetch.request import Request
 from hardfetch.robots_gate import make_gate
@@ -19,7 +19,13 @@ from hardfetch.validation import make_checker
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+    from collections.abc import (
+        AsyncIterable,
+        AsyncIterator,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
 
     from hardfetch.options import Options
     from hardfetch.record import Result
@@ -106,16 +112,23 @@ class Stream:
 
     def _feed(self, inputs: Iterable[Any]) -> None:
         try:
-            for item in inputs:
+            for batch in batches(inputs):
                 if self._ended():
                     break
-                self._note(item, self._feeder.frames(self._packer.item(item)))
+                self._take(batch)
         except (Stopped, ClosedError):
             pass
         except BaseException as exc:  # noqa: BLE001 - raised again by the consumer
             self._late = exc
         with suppress(HardfetchError):
             self.engine.finish()
+
+    def _take(self, batch: Sequence[Any]) -> None:
+        if all(type(item) is str for item in batch):
+            self._feeder.frames(b"".join(map(self._packer.item, batch)))
+            return
+        for item in batch:  # each is noted before its result can be read
+            self._note(item, self._feeder.frames(self._packer.item(item)))
 
     async def feed_async(self, inputs: AsyncIterable[Any]) -> None:
         """Pull inputs in a task."""
@@ -174,7 +187,7 @@ class Stream:
         if self._id_of:
             with self._lock:
                 for result in results:
-                    ident = self._id_of.pop(seq_of(result.line), None)
+                    ident = self._id_of.pop(result.seq, None)
                     if ident is not None:
                         self._ids.pop(ident, None)
         return results

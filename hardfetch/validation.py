@@ -12,7 +12,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from hardfetch.errors import ClosedError
-from hardfetch.frames import seq_of
 from hardfetch.outcome import Verdict
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Checker:
 
         Raises what `validate` raises; the result then counts as good.
         """
-        seq = seq_of(result.line)
+        seq = result.seq
         if not result._provisional:  # noqa: SLF001 - it is ours
             attempts = result.attempts
             denied = attempts[-1].retry_denied if attempts else None

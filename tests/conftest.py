@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from hardfetch import frames
@@ -18,9 +16,10 @@ def _results_fit_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
 
     original = frames.parse_frames
 
-    def checked(data: bytearray) -> Iterator[Result]:
-        for result in original(data):
+    def checked(data: frames.Bytes) -> list[Result]:
+        results = original(data)
+        for result in results:
             strict.check(strict.parse(result._line))
-            yield result
+        return results
 
     monkeypatch.setattr(frames, "parse_frames", checked)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from hardfetch import _ffi, request
-from hardfetch.feed import Feeder, Stopped
+from hardfetch.feed import Feeder, Stopped, batches
 from hardfetch.options import Options
 from hardfetch.request import MAX_LINE, Packer
 
@@ -163,3 +164,19 @@ def test_frames_tell_the_seq_of_the_first() -> None:
     assert feeder.frames(packer.item("http://a/")) == 0
     assert feeder.frames(packer.item("http://b/") + packer.item("http://c/")) == 1
     assert feeder.frames(b"") == -1
+
+
+def test_a_list_is_given_by_many_and_an_iterator_one_by_one() -> None:
+    items = [str(n) for n in range(150)]
+    assert [len(batch) for batch in batches(items)] == [64, 64, 22]
+    assert [x for batch in batches(tuple(items)) for x in batch] == items
+    pulled: list[str] = []
+
+    def slow() -> Iterator[str]:
+        for item in items:
+            pulled.append(item)
+            yield item
+
+    for n, batch in enumerate(batches(slow())):
+        assert list(batch) == [items[n]]
+        assert len(pulled) == n + 1  # never one ahead of what was given

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hardfetch import errors, jsonio
-from hardfetch.frames import parse_frames, seq_of
+from hardfetch.frames import parse_frames
 from hardfetch.record import Attempt, Error, Headers, Redirect, Result
 
 RECORD: dict[str, Any] = {
@@ -162,22 +162,26 @@ def test_a_missing_field_is_none() -> None:
     assert not bare.ok
 
 
-def frame(line: bytes, body: bytes) -> bytes:
-    return struct.pack("<II", 4 + len(line) + len(body), len(line)) + line + body
+def frame(seq: int, line: bytes, body: bytes, flag: int = 0) -> bytes:
+    size = 12 + len(line) + len(body)
+    return struct.pack("<IIQ", size, len(line) | flag << 31, seq) + line + body
 
 
-def test_frames_are_taken_apart_at_every_cut() -> None:
+def test_frames_are_taken_apart() -> None:
     lines = [(b'{"seq":%d}' % n, b"x" * (n * 7)) for n in range(5)]
-    stream = b"".join(frame(*pair) for pair in lines)
-    for cut in range(len(stream) + 1):
-        data = bytearray(stream[:cut])
-        results = list(parse_frames(data))
-        data += stream[cut:]
-        results += list(parse_frames(data))
-        assert [(r.line, r.content) for r in results] == lines
-        assert not data
+    stream = b"".join(frame(1 << 40, *pair, flag=1) for pair in lines)
+    results = list(parse_frames(stream))
+    assert [(r.line, r.content) for r in results] == lines
+    assert [(r.seq, r._provisional) for r in results] == [(1 << 40, True)] * 5
+    assert list(parse_frames(b"")) == []
 
 
-def test_seq_is_read_without_parsing() -> None:
-    assert seq_of(b'{"schema":1,"seq":123,"id":"\\"seq\\":5"}') == 123
-    assert seq_of(b'{"schema":1}') == -1
+def test_seq_is_known_without_parsing() -> None:
+    (result,) = parse_frames(frame(123, b"no JSON", b""))
+    assert result.seq == 123
+    assert not result._provisional
+
+
+def test_seq_outlives_pickling() -> None:
+    (result,) = parse_frames(frame(7, b'{"seq":7}', b""))
+    assert pickle.loads(pickle.dumps(result)).seq == 7

@@ -327,7 +327,10 @@ static int child(void) {
     bad |= (strstr(err, "parent") == NULL) << 1;
     bad |= (hf_engine_submit(P.e, buf, 0, &used, &seq, err, sizeof err) != HF_EFORK)
            << 2;
-    bad |= (hf_engine_read(P.e, buf, sizeof buf, 1000) != HF_EFORK) << 3;
+    const uint8_t *data;
+    bad |= (hf_engine_read(P.e, buf, sizeof buf, 1000) != HF_EFORK ||
+            hf_engine_view(P.e, &data, 1000) != HF_EFORK)
+           << 3;
     bad |= (hf_engine_drain(P.e, 1, 1000, err, sizeof err) != HF_EFORK) << 4;
     bad |= (hf_engine_events(P.e, &ev, 1, 1000) != HF_EFORK) << 5;
     bad |= (hf_engine_verdicts(P.e, &verdict, 1) != HF_EFORK) << 6;

@@ -65,10 +65,18 @@ static size_t make_line(char *p, int ring, int number, size_t n) {
     return used + n + 1;
 }
 
+static int framed; /* 1: each line goes as a frame, behind its length */
+
 static int push_line(hf_ring *r, int ring, int number, size_t n) {
     char *p = malloc(n + 80);
     must(p != NULL);
-    size_t len = make_line(p, ring, number, n);
+    size_t len = make_line(p + 4 * framed, ring, number, n);
+    if (framed) {
+        for (int i = 0; i < 4; i++) {
+            p[i] = (char)(len >> (8 * i) & 0xff);
+        }
+        len += 4;
+    }
     if (hf_ring_by_ref(r, len)) {
         int rc = hf_ring_push_ref(r, (uint8_t *)p, len);
         if (rc != 0) {
@@ -192,6 +200,56 @@ static void reading_in_any_piece_never_tears_a_line(void) {
     CHECK_EQ(n, HF_EEND);
     pthread_join(last, NULL);
     check_all_seen();
+    close_output();
+}
+
+/* Checks the frames of a view; each must be whole. */
+static void follow_frames(follower *f, const uint8_t *p, size_t n) {
+    while (n > 0) {
+        must(n > 4);
+        size_t len = p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+        must(len > 0 && len <= n - 4);
+        check_line(f, (const char *)p + 4, len - 1);
+        p += 4 + len;
+        n -= 4 + len;
+    }
+}
+
+static void frames_are_given_whole_in_place(void) {
+    open_output();
+    framed = 1;
+    pthread_t threads[RINGS];
+    pthread_t last;
+    start_producers(threads);
+    REQUIRE(pthread_create(&last, NULL, join_then_end, threads) == 0);
+    const uint8_t *data;
+    int64_t n;
+    bool in_place = false;
+    while ((n = hf_output_view(&out, &data, 1000000)) >= 0) {
+        follow_frames(&seen, data, (size_t)n);
+        in_place = in_place || (n > 0 && data != out.joined.data);
+    }
+    CHECK_EQ(n, HF_EEND);
+    CHECK(data == NULL && in_place);
+    CHECK(out.joined.data != NULL); /* the end of a ring has cut some */
+    pthread_join(last, NULL);
+    check_all_seen();
+    framed = 0;
+    close_output();
+}
+
+static void a_view_holds_its_place_until_the_next(void) {
+    open_output();
+    framed = 1;
+    const uint8_t *data;
+    CHECK_EQ(hf_output_view(&out, &data, 0), 0);
+    REQUIRE(push_line(&shards[0].ring, 0, 0, 100) == 0);
+    int64_t n = hf_output_view(&out, &data, 0);
+    CHECK(n > 100 && hf_ring_used(&shards[0].ring) == (uint64_t)n);
+    end_input();
+    CHECK_EQ(hf_output_view(&out, &data, 1000000), HF_EEND);
+    CHECK_EQ(hf_ring_used(&shards[0].ring), 0);
+    framed = 0;
     close_output();
 }
 
@@ -405,6 +463,8 @@ static void arming_tells_what_is_there_and_wakes_for_what_comes(void) {
 
 int main(void) {
     RUN(reading_in_any_piece_never_tears_a_line);
+    RUN(frames_are_given_whole_in_place);
+    RUN(a_view_holds_its_place_until_the_next);
     RUN(a_slow_pipe_gets_whole_lines_in_order);
     RUN(a_reader_that_went_away_is_epipe);
     RUN(a_full_disk_is_an_error_that_names_it);

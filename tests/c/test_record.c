@@ -354,6 +354,7 @@ static void a_frame_holds_the_line_and_the_bare_body(void) {
     cfg.output = HF_OUTPUT_FRAMES;
     open_with();
     hf_request *r = line("http://h/");
+    r->seq = ((uint64_t)1 << 32) + 77;
     head("HTTP/1.1 200 OK\r\n\r\n");
     static const size_t sizes[] = {0, 1, 5000, RING / 8, RING, 3 * RING};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -363,13 +364,15 @@ static void a_frame_holds_the_line_and_the_bare_body(void) {
         body(bytes, sizes[i]);
         REQUIRE(write_it(r, &resp, NULL, NULL) == 0);
         take();
-        REQUIRE(got_len > 8);
+        REQUIRE(got_len > 16);
         size_t json = read_u32(got + 4);
         CHECK_EQ(read_u32(got), got_len - 4);
-        CHECK_EQ(json, got_len - 8 - sizes[i]);
-        CHECK(is_line(got + 8, json));
-        CHECK(memcmp(got + 8 + json, bytes, sizes[i]) == 0);
-        CHECK(!json_has(got + 8, json, "body", "\"\""));
+        CHECK_EQ(read_u32(got + 8), 77);
+        CHECK_EQ(read_u32(got + 12), 1);
+        CHECK_EQ(json, got_len - 16 - sizes[i]);
+        CHECK(json_object(got + 16, json));
+        CHECK(memcmp(got + 16 + json, bytes, sizes[i]) == 0);
+        CHECK(!json_has(got + 16, json, "body", "\"\""));
         free(bytes);
     }
     hf_request_free(r);

@@ -14,13 +14,22 @@ typedef struct expectation {
     const char *text; /* of HF_TEXT_UTF8 */
 } expectation;
 
+static int same(const hf_text *a, const hf_text *b) {
+    return a->source == b->source && (a->charset == NULL) == (b->charset == NULL) &&
+           (a->charset == NULL || strcmp(a->charset, b->charset) == 0);
+}
+
 static int holds(const expectation *e, int force_text) {
     hf_text t;
     size_t ct_len = e->type == NULL ? 0 : strlen(e->type);
     int rc = hf_text_decide(ctx, (const uint8_t *)e->body, e->n,
                             (const uint8_t *)e->type, ct_len, force_text, &t);
     const char *source = hf_text_source_name(t.source);
-    int good = rc == 0 && t.kind == e->kind;
+    hf_text name;
+    rc |= hf_text_name(ctx, (const uint8_t *)e->body, e->n, (const uint8_t *)e->type,
+                       ct_len, force_text, &name);
+    int good = rc == 0 && t.kind == e->kind && name.kind == HF_TEXT_NONE;
+    good = good && same(&name, &t);
     good = good && strcmp(t.charset == NULL ? "" : t.charset, e->charset) == 0;
     good = good && strcmp(source == NULL ? "" : source, e->source) == 0;
     if (e->kind == HF_TEXT_UTF8)

@@ -47,6 +47,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         require(t.charset != NULL && hf_utf8_valid(t.utf8, t.utf8_len));
     else
         require(t.utf8 == NULL && t.utf8_len == 0);
+    hf_text name;
+    require(hf_text_name(ctx, body, n, type, ct_len, data[0] >> 7, &name) == 0);
+    require(name.source == t.source && (name.charset == NULL) == (t.charset == NULL));
+    require(t.charset == NULL || strcmp(name.charset, t.charset) == 0);
     free(type);
     free(body);
     return 0;
