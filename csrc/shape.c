@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "buf.h"
 #include "loop.h"
 
 static bool slice_is(hf_slice s, const char *word) {
@@ -109,6 +110,11 @@ static bool describes_body(const uint8_t *name, size_t n) {
     return in_list(name, n, names);
 }
 
+/* A session's cookies and the caller's go in one header, which libcurl makes. */
+static bool is_merged(const hf_transfer *t, const uint8_t *name, size_t n) {
+    return t->identity->cookies && same_name(name, n, "Cookie");
+}
+
 static bool withheld(const hf_transfer *t, const uint8_t *name, size_t n) {
     const hf_config *c = &t->identity->loop->settings->c;
     if (t->strip && (in_list(name, n, c->sensitive) || same_name(name, n, "Host"))) {
@@ -123,7 +129,7 @@ static int add_defaults(hf_transfer *t) {
          h = h->next) {
         const uint8_t *p = (const uint8_t *)h->data;
         size_t n = name_len(p, strlen(h->data));
-        if (!given(t->req, p, n) && !withheld(t, p, n)) {
+        if (!given(t->req, p, n) && !withheld(t, p, n) && !is_merged(t, p, n)) {
             rc = add(t, h->data);
         }
     }
@@ -153,7 +159,8 @@ static int build_headers(hf_transfer *t, bool body) {
     int rc = add_defaults(t);
     for (int32_t i = 0; rc == 0 && i < t->req->n_headers; i++) {
         hf_slice h = t->req->headers[i];
-        if (!withheld(t, h.p, name_len(h.p, h.n))) {
+        size_t n = name_len(h.p, h.n);
+        if (!withheld(t, h.p, n) && !is_merged(t, h.p, n)) {
             rc = add_slice(t, h);
         }
     }
@@ -162,7 +169,8 @@ static int build_headers(hf_transfer *t, bool body) {
 
 static int set_headers(hf_transfer *t, bool body) {
     const hf_curl *c = t->identity->loop->curl;
-    bool own = t->req->n_headers > 0 || body || t->strip || t->to_get;
+    bool own = t->req->n_headers > 0 || body || t->strip || t->to_get ||
+               (t->identity->cookies && has_header(t, "Cookie"));
     if (!own && t->headers == NULL) {
         return 0;
     }
@@ -171,6 +179,44 @@ static int set_headers(hf_transfer *t, bool body) {
     int rc = own ? build_headers(t, body) : 0;
     struct curl_slist *list = own ? t->headers : t->identity->headers;
     c->curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, list);
+    return rc;
+}
+
+static int join_cookie(hf_transfer *t, hf_buf *all, const uint8_t *p, size_t n) {
+    size_t at = name_len(p, n);
+    if (at == n || !is_merged(t, p, at) || withheld(t, p, at)) {
+        return 0;
+    }
+    for (at++; at < n && (p[at] == ' ' || p[at] == '\t');) {
+        at++;
+    }
+    int rc = all->len > 0 ? hf_buf_append(all, "; ", 2) : 0;
+    return rc != 0 ? rc : hf_buf_append(all, p + at, n - at);
+}
+
+/* The caller's own cookies beside those of the session. */
+static int set_cookies(hf_transfer *t) {
+    const hf_curl *c = t->identity->loop->curl;
+    if (!t->identity->cookies || !(t->has_cookies || has_header(t, "Cookie"))) {
+        return 0;
+    }
+    bool own = given(t->req, (const uint8_t *)"Cookie", 6);
+    hf_buf all = hf_buf_make(SIZE_MAX);
+    int rc = 0;
+    for (int32_t i = 0; rc == 0 && i < t->req->n_headers; i++) {
+        rc = join_cookie(t, &all, t->req->headers[i].p, t->req->headers[i].n);
+    }
+    for (struct curl_slist *h = t->identity->headers; rc == 0 && !own && h != NULL;
+         h = h->next) {
+        rc = join_cookie(t, &all, (const uint8_t *)h->data, strlen(h->data));
+    }
+    rc = rc == 0 ? hf_buf_append(&all, "", 1) : rc;
+    t->has_cookies = rc == 0 && all.len > 1;
+    const char *text = t->has_cookies ? (const char *)all.data : NULL;
+    if (c->curl_easy_setopt(t->easy, CURLOPT_COOKIE, text) != 0) {
+        rc = HF_ENOMEM;
+    }
+    hf_buf_free(&all);
     return rc;
 }
 
@@ -246,7 +292,8 @@ int hf_shape_hop(hf_transfer *t) {
     set_limits(t);
     set_fresh(t);
     int rc = set_method(t, body);
-    return rc == 0 ? set_headers(t, body.p != NULL) : rc;
+    rc = rc == 0 ? set_headers(t, body.p != NULL) : rc;
+    return rc == 0 ? set_cookies(t) : rc;
 }
 
 void hf_shape_clear(hf_transfer *t) {

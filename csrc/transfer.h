@@ -47,9 +47,10 @@ typedef struct hf_transfer {
     int fd; /* the socket it has had last, -1 = none; next_fd of hf_sock has others */
     uint32_t added_at; /* its lane's actions when it was added */
     bool in_multi;
-    bool idles;     /* it left its connection idle, as far as is known */
-    bool shaped;    /* method or body options differ from a plain GET */
-    bool is_fresh;  /* FRESH_CONNECT is set */
+    bool idles;       /* it left its connection idle, as far as is known */
+    bool shaped;      /* method or body options differ from a plain GET */
+    bool is_fresh;    /* FRESH_CONNECT is set */
+    bool has_cookies; /* COOKIE is set: the caller's beside a session's */
     bool names_age; /* names that are too old are dropped with it: hf_lane_age_names */
     bool to_get;    /* a redirect has turned the method into GET */
     bool strip;     /* a redirect crossed origins: sensitive headers stay away */

@@ -55,14 +55,15 @@ class Player:
                 break
             await asyncio.sleep(0.001)
 
-    def serve(self, script: Script, alpn: str = "") -> str:
+    def serve(self, script: Script, alpn: str = "", host: str = "127.0.0.1") -> str:
         """The base URL where `script` runs for each connection; `alpn` asks for TLS."""
         tls = server_context("site", alpn) if alpn else None
         server, port = self._call(
-            listen_tcp(lambda: Peer(self._ledger, "play", script), "127.0.0.1", tls=tls)
+            listen_tcp(lambda: Peer(self._ledger, "play", script), host, tls=tls)
         )
         self._servers.append(server)
-        return f"{'https' if alpn else 'http'}://127.0.0.1:{port}"
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if alpn else 'http'}://{shown}:{port}"
 
 
 def _on_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
