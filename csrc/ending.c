@@ -158,6 +158,11 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
         /* A reset right behind the handshake may come before libcurl looks. */
         e->phase = HF_P_CONNECT;
     }
+    if (e->untrusted) {
+        bool proxys = e->phase <= HF_P_PROXY;
+        e->verify = (int32_t)info_long(t, proxys ? CURLINFO_PROXY_SSL_VERIFYRESULT
+                                                 : CURLINFO_SSL_VERIFYRESULT);
+    }
     if (code == CURLE_SEND_ERROR && e->phase == HF_P_FIRST_BYTE) {
         e->phase = HF_P_SEND;
     }

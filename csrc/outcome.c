@@ -317,6 +317,34 @@ static int truncated_of(const hf_ending *e, int type) {
     return broken_framing(e) ? HF_TRUNC_FRAMING : HF_TRUNC_DISCONNECT;
 }
 
+/* What X509_verify_cert found, by its X509_V_ERR_… of openssl/x509_vfy.h. libcurl
+ * leaves its own start value, 1, where the chain was good and only the name did not
+ * fit. */
+static const char *certificate_flaw(int verify) {
+    switch (verify) {
+    case 1:
+    case 62: /* HOSTNAME_MISMATCH */
+    case 64: /* IP_ADDRESS_MISMATCH */
+        return "is for another host";
+    case 9:
+        return "is not valid yet";
+    case 10:
+        return "has expired";
+    case 18: /* DEPTH_ZERO_SELF_SIGNED_CERT */
+    case 19: /* SELF_SIGNED_CERT_IN_CHAIN */
+        return "is self-signed, or its root is not trusted";
+    case 2:  /* UNABLE_TO_GET_ISSUER_CERT */
+    case 20: /* the same, LOCALLY */
+    case 21: /* UNABLE_TO_VERIFY_LEAF_SIGNATURE */
+        return "is not signed by a trusted authority, or the site does not send the "
+               "certificates in between";
+    case 23:
+        return "was revoked";
+    default:
+        return "could not be verified";
+    }
+}
+
 void hf_outcome_classify(const hf_ending *e, hf_outcome *out) {
     int origin = origin_of(e);
     int type = type_of(e, &origin);
@@ -333,9 +361,9 @@ void hf_outcome_classify(const hf_ending *e, hf_outcome *out) {
         snprintf(out->message, sizeof out->message,
                  "the proxy answered CONNECT with status %d", e->connectcode);
     }
-    if (type == HF_T_CERTIFICATE_ERROR && origin == HF_O_PROXY) {
-        snprintf(out->message, sizeof out->message,
-                 "the proxy's certificate could not be verified");
+    if (type == HF_T_CERTIFICATE_ERROR) {
+        snprintf(out->message, sizeof out->message, "the %scertificate %s",
+                 origin == HF_O_PROXY ? "proxy's " : "", certificate_flaw(e->verify));
     }
 }
 

@@ -52,6 +52,7 @@ typedef struct hf_ending {
     int32_t connectcode; /* HTTP status of the CONNECT answer, 0 = none */
     int32_t proxy_error; /* CURLINFO_PROXY_ERROR: CURLPX_…, 0 = none */
     int32_t status;      /* of the final response, 0 = none */
+    int32_t verify;      /* X509_V_ERR_…: what is wrong with the certificate */
     bool proxied;        /* through a proxy */
     bool socks;          /* which is a SOCKS one */
     bool tunnel;         /* a CONNECT or SOCKS tunnel carries the exchange */

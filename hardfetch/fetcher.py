@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,14 +20,13 @@ from hardfetch.request import (
     TIME_OPTIONS,
     Packer,
     Request,
-    seconds,
 )
 from hardfetch.stream import Stream
 from hardfetch.summary import Stats
 from hardfetch.tlscache import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Iterable
+    from collections.abc import AsyncGenerator, Generator
     from types import TracebackType
 
     from hardfetch.record import Result
@@ -119,6 +118,7 @@ class Fetcher:
         iterable raises is raised here after the results.
         """
         self._check()
+        _check_inputs(inputs)
         return self._map(inputs)
 
     def _map(self, inputs: Iterable[Input]) -> Generator[Result, None, None]:
@@ -137,6 +137,7 @@ class Fetcher:
         import asyncio  # half of the start-up, for those who need it
 
         self._check()
+        _check_inputs(inputs)
         stream = Stream(self.options, self._packer)
         task = None
         try:
@@ -292,6 +293,14 @@ class Fetcher:
             return self._client
 
 
+def _check_inputs(inputs: object) -> None:
+    if isinstance(inputs, (str, bytes, Mapping, Request)):
+        raise OptionError("inputs: a single one goes into a list, or to fetch()")
+    if not isinstance(inputs, (Iterable, AsyncIterable)):
+        kind = type(inputs).__name__
+        raise OptionError(f"inputs: give an iterable of URLs or requests, not {kind}")
+
+
 def make_request(url: str | bytes | Request, options: dict[str, Any]) -> Request:
     """Return the Request of one call. Raises OptionError for names and times."""
     for name, value in options.items():
@@ -299,7 +308,7 @@ def make_request(url: str | bytes | Request, options: dict[str, Any]) -> Request
             hint = values.near_miss(name, REQUEST_OPTIONS | _EXTRA)
             raise OptionError(f"{name} is no option of a request{hint}")
         if name in TIME_OPTIONS and value is not None:
-            seconds(name, value)
+            values.seconds(name, value)
     if isinstance(url, Request):
         if options:
             raise OptionError("give a Request or a URL with options, not both")

@@ -28,7 +28,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
-from hardfetch import _alarm, _asyncexc, _timer, _watch
+from hardfetch import _alarm, _asyncexc, _timer, _watch, values
 from hardfetch.errors import DeadlineExceeded, OptionError
 
 if TYPE_CHECKING:
@@ -42,14 +42,13 @@ __all__ = ["EXIT_STUCK", "Deadline", "deadline"]
 EXIT_STUCK = 70
 
 GRACE = 1.0
-_LONGEST = 10 * 365 * 86400.0  # what still fits every timer below
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 def deadline(
-    seconds: float,
+    seconds: float | str,
     *,
     grace: float = GRACE,
     on_stuck: Literal["raise", "exit"] = "raise",
@@ -64,7 +63,7 @@ def deadline(
     SIGALRM is kept, runs on time, and is put back with its remaining time.
 
     Args:
-        seconds: the limit, above 0.
+        seconds: the limit, above 0; or text, as "300ms".
         grace: seconds past the limit, above 0, after which a thread that still could
             not run Python counts as stuck: all stacks go to stderr.
         on_stuck: "raise" waits for the stuck call to return and raises then; "exit"
@@ -78,13 +77,6 @@ def deadline(
     return Deadline(seconds, grace=grace, on_stuck=on_stuck)
 
 
-def _positive(name: str, value: float) -> float:
-    number = math.nan if isinstance(value, bool) else float(value)
-    if not 0 < number <= _LONGEST:
-        raise OptionError(f"{name}: a positive number of seconds, not {value!r}")
-    return number
-
-
 class Deadline:
     """One limit, made by `deadline()`. A block at a time; as a decorator any number.
 
@@ -92,11 +84,11 @@ class Deadline:
     """
 
     def __init__(
-        self, seconds: float, *, grace: float = GRACE, on_stuck: str = "raise"
+        self, seconds: float | str, *, grace: float = GRACE, on_stuck: str = "raise"
     ) -> None:
         """Check the values; nothing runs before the block is entered."""
-        self.seconds = _positive("deadline", seconds)
-        self.grace = _positive("grace", grace)
+        self.seconds = values.seconds("deadline", seconds)
+        self.grace = values.seconds("grace", grace)
         if on_stuck not in ("raise", "exit"):
             raise OptionError(f'on_stuck: "raise" or "exit", not {on_stuck!r}')
         self.on_stuck = on_stuck

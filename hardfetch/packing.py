@@ -6,7 +6,9 @@ ends a run, all but the last one can be read and another can be put behind them.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
 import os
 import stat
 import zlib
@@ -17,10 +19,15 @@ from hardfetch.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from _typeshed import WriteableBuffer
+
 _GZIP = 31  # zlib's window bits for a gzip member
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 _CHUNK = 256 << 10
+_PIECE = (
+    16 << 10
+)  # of a packed input: gzip makes at most a thousand times as much of it
 
 
 class Encoder(Protocol):
@@ -105,7 +112,7 @@ class _Zstd:
             self._lib = importlib.import_module("zstandard")
         except ImportError:
             raise OptionError(
-                "sink: .zst needs the zstandard package; install hardfetch[zstd]"
+                ".zst needs the zstandard package; install hardfetch[zstd]"
             ) from None
         self.error = self._lib.ZstdError
         self._own = self._lib.ZstdCompressor(level=_ZSTD_LEVEL)
@@ -119,6 +126,52 @@ class _Zstd:
         if self._own is not None:
             return self._lib.ZstdDecompressor().decompressobj()
         return self._lib.ZstdDecompressor()
+
+
+class Unpacked(io.RawIOBase):
+    """A packed file as the bytes that it was made of. Owns the file. Thread: one."""
+
+    def __init__(self, file: io.FileIO, packing: Packing) -> None:
+        super().__init__()
+        self._file = file
+        self._read = self._whole = 0  # bytes read, and those of whole members
+        self._pieces = packing.decode(self._chunks())
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def fileno(self) -> int:
+        """Return the descriptor of the packed file."""
+        return self._file.fileno()
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Read some bytes; 0 at the end. Raises OSError for a cut or broken file."""
+        view = memoryview(buffer).cast("B")
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                if self._read != self._whole:
+                    what = f"cut or broken behind byte {self._whole} of packed data"
+                    raise OSError(errno.EIO, what, os.fspath(self._file.name))
+                return 0
+            self._rest, end = memoryview(piece[0]), piece[1]
+            self._whole = end or self._whole
+        count = min(len(view), len(self._rest))
+        view[:count] = self._rest[:count]
+        self._rest = self._rest[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+    def _chunks(self) -> Iterator[bytes]:
+        while data := self._file.read(_PIECE):
+            self._read += len(data)
+            yield data
 
 
 def packing_of(name: str) -> Packing | None:

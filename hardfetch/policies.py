@@ -31,7 +31,8 @@ _MOST_PATTERNS = 64
 def proxy_url(name: str, value: Any) -> str:
     """Return a proxy's URL with its scheme; "" stands for a direct connection.
 
-    Raises OptionError, without the URL in its text, for another scheme or no host.
+    Raises OptionError, without the URL in its text, for another scheme, and where host
+    or port is missing.
     """
     url = values.text(name, value).strip()
     if not url:
@@ -43,7 +44,7 @@ def proxy_url(name: str, value: Any) -> str:
         hint = ", ".join(PROXY_SCHEMES)
         raise OptionError(f"{name}: the scheme of a proxy is one of {hint}")
     host = re.sub(r"^.*@", "", rest).split("/", 1)[0]
-    if not re.fullmatch(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+)(:[0-9]{1,5})?", host):
+    if not re.fullmatch(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+):[0-9]{1,5}", host):
         raise OptionError(f"{name}: give a proxy as scheme://[user:password@]host:port")
     if re.search(r"[/?#\\]", rest.removesuffix("/")):
         raise OptionError(

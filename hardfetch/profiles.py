@@ -70,6 +70,6 @@ def resolve(option: str, value: object) -> str:
         hint = near_miss(name, known | aliases.keys())
         raise OptionError(
             f"{option}: {shown(name)} is no browser profile of curl_cffi{hint}; "
-            "`hardfetch.profiles.names()` lists them"
+            "`hardfetch fetch --impersonate list` shows all"
         )
     return name

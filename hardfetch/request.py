@@ -69,12 +69,12 @@ class _Fields:
     proxy: str | None = None  # "" = direct
     session: str | None = None  # requests of one id share cookies and connections
     fresh: bool = False  # on a connection of its own
-    timeout: float | None = None  # seconds, as the next five
-    hard_timeout: float | None = None
-    deadline: float | None = None
-    connect_timeout: float | None = None
-    first_byte_timeout: float | None = None
-    idle_timeout: float | None = None
+    timeout: float | str | None = None  # seconds, or "300ms", as the next five
+    hard_timeout: float | str | None = None
+    deadline: float | str | None = None
+    connect_timeout: float | str | None = None
+    first_byte_timeout: float | str | None = None
+    idle_timeout: float | str | None = None
     impersonate: str | None = None
     http_version: str | None = None
     meta: object = None  # any JSON value; comes back in the record
@@ -283,8 +283,8 @@ class Packer:
         soft, hard = given.get("timeout"), given.get("hard_timeout")
         if soft is None and hard is None:
             return []
-        soft = None if soft is None else seconds("timeout", soft)
-        hard = None if hard is None else seconds("hard_timeout", hard)
+        soft = None if soft is None else values.seconds("timeout", soft)
+        hard = None if hard is None else values.seconds("hard_timeout", hard)
         if hard is None and soft is not None:
             hard = soft + self._grace
         elif soft is None and hard is not None:
@@ -292,14 +292,6 @@ class Packer:
         if soft is None or hard is None or hard < soft:
             raise _Invalid(f"hard_timeout: {hard:g} is below timeout, {soft:g}")
         return [_time(TAG_TIMEOUT, soft), _time(TAG_HARD_TIMEOUT, hard)]
-
-
-def seconds(name: str, value: Any) -> float:
-    """Return a limit of one request in seconds: a number greater than 0."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        kind = type(value).__name__
-        raise OptionError(f"{name}: give seconds as a number, not {kind}")
-    return values.seconds(name, value)
 
 
 def _time(tag: int, value: float) -> bytes:
@@ -350,7 +342,7 @@ def _text_item(tag: int, check: Callable[[str, Any], str]) -> _Pack:
 
 
 def _time_item(tag: int) -> _Pack:
-    return lambda key, value: _time(tag, seconds(key, value))
+    return lambda key, value: _time(tag, values.seconds(key, value))
 
 
 def _version(key: str, value: Any) -> str:

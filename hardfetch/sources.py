@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from hardfetch.errors import OptionError
+from hardfetch.packing import Unpacked, packing_of
 from hardfetch.request import MAX_LINE, Request
 
 if TYPE_CHECKING:
@@ -93,12 +94,17 @@ def _seek(source: io.BufferedReader | io.BufferedRandom, at: int) -> None:
 def chunks(source: Any, stop: Stop, stack: ExitStack) -> Iterator[bytes] | None:
     """Return the bytes of a path or file object; None for an iterable of items.
 
+    Files ending in .gz and .zst are unpacked.
     Descriptors are polled together with stop, so that a silent stdin delays nothing.
     Raises OSError when a path cannot be opened, OptionError for what is no source.
     """
     if isinstance(source, str) and not is_path(source):
         raise OptionError("source: a single URL goes into a list, or to fetch()")
     if is_path(source):
+        packing = packing_of(os.fsdecode(source)) if Path(source).is_file() else None
+        if packing is not None:
+            unpacked = stack.enter_context(Unpacked(io.FileIO(source), packing))
+            return _read(lambda: unpacked.read(CHUNK), -1, stop)
         # A FIFO opens at once, and then its writer is polled for like data.
         fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         stack.callback(os.close, fd)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from hardfetch import frames
 from hardfetch.record import Result
 
 pytest.register_assert_rewrite("strict", "truth")
+
+# A shell ignores it for what it starts in the background, and children inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

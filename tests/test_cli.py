@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
@@ -96,6 +97,27 @@ class TestSources:
     def test_a_name_without_scheme_gets_a_hint(self) -> None:
         with pytest.raises(SourceError, match="a URL starts with http"):
             Sources(["example.com"])
+
+    def test_the_hint_comes_for_a_path_as_well(self) -> None:
+        with pytest.raises(SourceError, match="a URL starts with http"):
+            Sources(["example.com/page"])
+
+    def test_packed_files_are_unpacked(self, tmp_path: Path) -> None:
+        path = tmp_path / "urls.gz"
+        path.write_bytes(gzip.compress(b"http://a/\n") + gzip.compress(b"http://b/"))
+        with Sources([str(path), "http://c/"]) as sources:
+            assert everything(sources) == b"http://a/\nhttp://b/\nhttp://c/\n"
+            assert sources.size is None
+            assert sources.holds(path.stat())
+
+    @pytest.mark.parametrize("data", [b"http://a/\n", gzip.compress(b"http://a/")[:-9]])
+    def test_a_packed_file_that_is_cut_or_none_is_told(
+        self, tmp_path: Path, data: bytes
+    ) -> None:
+        path = tmp_path / "urls.gz"
+        path.write_bytes(data)
+        with Sources([str(path)]) as sources, pytest.raises(OSError, match="cut or br"):
+            everything(sources)
 
     def test_a_folder_is_no_source(self, tmp_path: Path) -> None:
         with pytest.raises(SourceError, match="is a folder"):

@@ -107,6 +107,12 @@ def test_a_sleep_ends_on_time() -> None:
     assert_on_time(0.01, lambda: sleep(0.01))
 
 
+def test_a_limit_may_have_a_unit() -> None:
+    assert deadline("300ms").seconds == 0.3
+    with pytest.raises(OptionError, match="^deadline: 'soon' is not allowed"):
+        deadline("soon")
+
+
 def test_a_computation_ends_on_time() -> None:
     assert_on_time(0.3, compute)
 

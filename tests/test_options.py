@@ -210,6 +210,7 @@ def test_a_proxy_is_taken_with_its_scheme(given: str, kept: str) -> None:
 
 @pytest.mark.parametrize(
     "value", ["foo://user:s3cret@h:1", "http://", "http://user:s3cret@", "http://h:x",
+              "h", "http://u:s3cret@h",
               "http://u:s3cret@h\r\n:1", "http://u:s3cret@a b:1", ["a:1", "x://b:2"], 7]
 )  # fmt: skip
 def test_a_wrong_proxy_is_refused_without_its_password(value: Any) -> None:

@@ -143,6 +143,13 @@ def test_one_limit_moves_the_other_along(
     assert items["TAG_HARD_TIMEOUT"] == hard * 1_000_000
 
 
+def test_times_may_have_a_unit(packer: Packer) -> None:
+    given = {"url": "http://x/", "timeout": "2s", "idle_timeout": "300ms"}
+    items = dict(unpack(packer.item(given)))
+    assert items["TAG_TIMEOUT"] == 2_000_000
+    assert items["TAG_IDLE_TIMEOUT"] == 300_000
+
+
 def test_bytes_of_a_url_go_through_untouched(packer: Packer) -> None:
     assert unpack(packer.item(b"http://x/\xff\xe9\r\n")) == [
         ("TAG_URL", b"http://x/\xff\xe9")
@@ -156,10 +163,7 @@ INVALID: list[tuple[Any, str]] = [
     ({"url": "http://x/", "timout": 1}, "did you mean timeout"),
     ({"url": "http://x/", "timeout": 0}, "timeout: 0 is not allowed"),
     ({"url": "http://x/", "timeout": -1}, "timeout"),
-    (
-        {"url": "http://x/", "timeout": "5"},
-        "timeout: give seconds as a number, not str",
-    ),
+    ({"url": "http://x/", "timeout": "5 parsecs"}, "timeout: '5 parsecs' is not"),
     ({"url": "http://x/", "timeout": True}, "timeout"),
     ({"url": "http://x/", "timeout": 2, "hard_timeout": 1}, "hard_timeout: 1 is below"),
     ({"url": "http://x/", "deadline": float("nan")}, "deadline"),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from hardfetch.errors import OptionError
+from hardfetch.packing import packing_of
 from hardfetch.request import MAX_LINE, Request
 from hardfetch.sources import Stop, chunks
 
@@ -48,6 +49,19 @@ def test_paths_and_files_of_all_kinds_give_their_bytes(
         assert read(text, stop) == DATA
     assert read(io.BytesIO(DATA), stop) == DATA
     assert read(io.StringIO("http://é/\n"), stop) == "http://é/\n".encode()
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_packed_paths_are_unpacked(suffix: str, tmp_path: Path, stop: Stop) -> None:
+    packing = packing_of(suffix)
+    assert packing is not None
+    path = tmp_path / f"urls{suffix}"
+    data = DATA * 100_000
+    with path.open("wb") as file:
+        for piece in (data[:1_000_000], data[1_000_000:]):
+            encoder = packing.encoder()
+            file.write(encoder.compress(piece) + encoder.flush())
+    assert read(path, stop) == data
 
 
 def test_what_a_buffered_file_has_read_ahead_is_not_lost(

@@ -36,9 +36,11 @@ _READ = 64 << 10  # bytes of input at a time; the estimate of the total is no fi
 def fetch(ctx: click.Context, /, sources: tuple[str, ...], **given: Any) -> int:
     """Fetch URLs and write one NDJSON record for each.
 
-    SOURCE is a URL, a file of lines, or - for stdin, which is also the default. A line
-    is a URL or a JSON object with url, id, method, headers, body, proxy and more; blank
-    lines and those that start with # are passed over.
+    SOURCE is a URL, a file of lines (.gz and .zst too), or - for stdin, which is also
+    the default. A line is a URL or a JSON object; blank lines and those that start with
+    # are passed over. An object has a url and any of id, meta, method, headers, body,
+    body_base64, proxy, session, fresh, impersonate, http_version, timeout,
+    hard_timeout, connect_timeout, first_byte_timeout, idle_timeout and deadline.
 
     TIME is seconds, or 300ms, 2m, 1h. SIZE is bytes, or 300k, 16M, 2G.
     """

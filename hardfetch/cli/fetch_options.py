@@ -76,7 +76,7 @@ _REQUEST = (
     ),
     _value("--http-version", metavar="V", text="1.0, 1.1, 2 or 3 [by the server]"),
     _value("--retries", metavar="N", text="Further attempts after a failure [2]"),
-    _several("--retry-on-body", metavar="TEXT", text="A body that holds it failed"),
+    _several("--retry-on-body", metavar="TEXT", text="A body that holds it: try again"),
     _value("--sensitive-headers", metavar="NAMES", text="Not sent to another origin"),
     _flag("--no-redirects", text="A redirect is the result"),
     _value("--max-redirects", metavar="N", text="Redirects followed [10]"),
@@ -88,7 +88,9 @@ _ROUTE = (
     _value("--sticky", metavar="TIME", text="A session keeps its proxy so long [600]"),
     _value("--exclusive", metavar="WHOM", text="A proxy serves one request or session"),
     _flag("-k", "--insecure", text="Do not check certificates"),
-    _value("--cacert", metavar="FILE", text="CA certificates in PEM [certifi's]"),
+    _value(
+        "--cacert", metavar="FILE", text="CA certificates [$SSL_CERT_FILE or certifi]"
+    ),
     _value("--tls-cache", metavar="FILE", text="Keep TLS sessions for the next run"),
     _several("--dns-server", metavar="IP[:PORT]", text="Ask this name server"),
     _several("--resolve", metavar="HOST:PORT:ADDR", text="Use this address"),

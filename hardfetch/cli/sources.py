@@ -8,10 +8,10 @@ import re
 import select
 import stat
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardfetch import jsonio
+from hardfetch.packing import Unpacked, packing_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class Sources(io.RawIOBase):
         self.position = 0  # bytes read
         self.size: int | None = 0  # bytes in all; None while that can't be known
         self.ended = False  # all was read, or stop() was called
-        self._parts: list[io.FileIO | io.BytesIO] = []
+        self._parts: list[io.FileIO | io.BytesIO | Unpacked] = []
         self._begins: list[int] = []  # of each part: stdin may stand anywhere
         self._next = 0  # number of the part that is being read
         self._at_line_end = True
@@ -74,7 +74,7 @@ class Sources(io.RawIOBase):
             self.close()
             raise
 
-    def _open(self, name: str) -> io.FileIO | io.BytesIO:
+    def _open(self, name: str) -> io.FileIO | io.BytesIO | Unpacked:
         if name != "-" and _URL.match(name):
             line = _line_of_url(name)
             self._grow(len(line))
@@ -89,11 +89,15 @@ class Sources(io.RawIOBase):
             raise SourceError(f"{name!r} is a folder") from None
         except OSError as error:
             hint = ""
-            if isinstance(error, FileNotFoundError) and not Path(name).parent.name:
+            if isinstance(error, FileNotFoundError):
                 hint = "; a URL starts with http:// or https://"
             reason = error.strerror or str(error)
             raise SourceError(f"{name!r} can't be read: {reason}{hint}") from None
         regular = stat.S_ISREG(status.st_mode)
+        packing = packing_of(name) if regular else None
+        if packing is not None:
+            self._grow(None)
+            return Unpacked(part, packing)
         self._grow(status.st_size if regular else None)
         return part
 
@@ -151,7 +155,7 @@ class Sources(io.RawIOBase):
         return any(
             os.path.samestat(status, os.fstat(part.fileno()))
             for part in self._parts
-            if isinstance(part, io.FileIO)
+            if not isinstance(part, io.BytesIO)
         ) and stat.S_ISREG(status.st_mode)
 
     def stop(self) -> None:

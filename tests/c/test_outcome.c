@@ -279,6 +279,30 @@ static void names_are_the_contracts(void) {
     CHECK_EQ(strlen(o.message), sizeof o.message - 1);
 }
 
+static void a_certificate_says_what_is_wrong_with_it(void) {
+    static const struct {
+        int verify;
+        const char *says;
+    } rows[] = {{0, "be verified"},    {1, "another host"}, {62, "another host"},
+                {9, "not valid yet"},  {10, "expired"},     {18, "self-signed"},
+                {20, "not signed by"}, {23, "revoked"},     {999, "be verified"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        hf_ending e = {.curl_code = CURLE_PEER_FAILED_VERIFICATION,
+                       .phase = HF_P_TLS,
+                       .verify = rows[i].verify,
+                       .untrusted = true,
+                       .tls = true};
+        hf_outcome o;
+        hf_outcome_classify(&e, &o);
+        CHECK(strstr(o.message, rows[i].says) != NULL);
+        CHECK(strncmp(o.message, "the certificate ", 16) == 0);
+        e.proxied = true;
+        e.phase = HF_P_PROXY;
+        hf_outcome_classify(&e, &o);
+        CHECK(strncmp(o.message, "the proxy's certificate ", 24) == 0);
+    }
+}
+
 static void only_what_another_attempt_could_change_is_retryable(void) {
     static const int final[] = {HF_T_INVALID_REQUEST, HF_T_BLOCKED_ADDRESS,
                                 HF_T_CANCELLED,       HF_T_DEADLINE,
@@ -309,6 +333,7 @@ int main(void) {
     RUN(an_answer_can_break_in_many_ways);
     RUN(every_combination_gives_a_listed_outcome);
     RUN(names_are_the_contracts);
+    RUN(a_certificate_says_what_is_wrong_with_it);
     RUN(only_what_another_attempt_could_change_is_retryable);
     return check_result();
 }

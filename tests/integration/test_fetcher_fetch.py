@@ -282,3 +282,19 @@ else:
             records(done.stdout)
         if not expected.get(ending):
             assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("cert", "says"),
+    [
+        ("expired", "has expired"),
+        ("wronghost", "is for another host"),
+        ("untrusted", "is not signed by a trusted authority"),
+    ],
+)
+def test_a_bad_certificate_says_why(site: FaultSite, cert: str, says: str) -> None:
+    with Fetcher(cacert=site.cafile, retries=0) as fetcher:
+        error = fetcher.fetch(site.fault(f"tls-{cert}").url).error
+    assert error is not None
+    assert error.type == "certificate_error"
+    assert says in error.message

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import strict
 
+import hardfetch
 from hardfetch import Fetcher, errors
 from hardfetch.testing import FaultSite
 
@@ -130,6 +131,18 @@ class TestMap:
                 break
             assert time.monotonic() - began < 8
         wait_for(lambda: descriptors() <= before)
+
+    @pytest.mark.parametrize(
+        "inputs", ["http://x/", b"http://x/", {"url": "http://x/"}, 5]
+    )
+    def test_a_single_input_is_refused(self, fetcher: Fetcher, inputs: Any) -> None:
+        async def first() -> hardfetch.Result:
+            return await anext(fetcher.amap(inputs))
+
+        with pytest.raises(errors.OptionError, match="^inputs: "):
+            fetcher.map(inputs)
+        with pytest.raises(errors.OptionError, match="^inputs: "):
+            asyncio.run(first())
 
     def test_one_is_cancelled_by_its_id_and_the_others_do_not_notice(
         self, site: FaultSite, fetcher: Fetcher
