@@ -31,11 +31,13 @@ endif()
 
 # No path of this machine may reach the result. What is unused is dropped, and stripped
 # here, since the machine's own strip may not know the target. What gains by vectors is
-# written with them: those that clang finds are size alone.
+# written with them: those that clang finds are size alone. Nothing unwinds C: no
+# exception passes through it and no thread is cancelled, so it needs no tables for that.
 cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH hf_source)
 set(CMAKE_C_FLAGS_INIT
     "-ffile-prefix-map=${hf_source}=. -ffunction-sections -fdata-sections \
--fno-vectorize -fno-slp-vectorize -fno-unroll-loops")
+-fno-vectorize -fno-slp-vectorize -fno-unroll-loops \
+-fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer")
 set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now")
 
 # The machine's libraries are not the target's; its programs (Python, ninja) are used.

@@ -26,8 +26,8 @@ struct hf_charset {
 };
 
 typedef struct hf_charset_label {
-    const char *label; /* lower case */
-    size_t index;      /* into hf_charsets */
+    char label[20]; /* lower case; in place, since pointers cost relocations */
+    uint8_t index;  /* into hf_charsets */
 } hf_charset_label;
 
 typedef struct hf_gb18030_run {
@@ -39,12 +39,13 @@ extern const struct hf_charset hf_charsets[];
 extern const hf_charset_label hf_charset_labels[]; /* sorted by label */
 extern const size_t hf_charset_label_count;
 
-/* Packed, since they are most of the module's size; cjk_tables.h has them unpacked. */
-extern const char hf_gbk_packed[];
-extern const char hf_big5_packed[];
-extern const char hf_jis0208_packed[];
-extern const char hf_jis0212_packed[];
-extern const char hf_euc_kr_packed[];
+/* Packed, since they are most of the module's size: eight bytes a word, the lowest
+ * first. cjk_tables.h has them unpacked. */
+extern const uint64_t hf_gbk_packed[];
+extern const uint64_t hf_big5_packed[];
+extern const uint64_t hf_jis0208_packed[];
+extern const uint64_t hf_jis0212_packed[];
+extern const uint64_t hf_euc_kr_packed[];
 extern const hf_gb18030_run hf_gb18030_runs[];
 extern const size_t hf_gb18030_run_count;
 

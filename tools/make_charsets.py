@@ -9,9 +9,12 @@ from it in few places; each is patched below, beside its table.
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from pathlib import Path
+
+from pack_cells import as_words, pack_cells
 
 HEAD = "/* Written by tools/make_charsets.py; change that. */\n"
 
@@ -276,34 +279,12 @@ def jis0212() -> list[list[int]]:
     ]
 
 
-def packed(cp: int, last: int) -> str:
-    """Return a cell as `next_cell` of cjk_tables.c reads it.
-
-    0 for what is undefined; else 1 plus the step from the code point after the last
-    defined one, with its sign in the lowest bit. In digits of 5 bits, the lowest first;
-    all but the last have 32 added, and all are put where ASCII has letters.
-    """
-    step = cp - last - 1
-    rest = 0 if cp == 0 else 1 + (2 * step if step >= 0 else -2 * step - 1)
-    digits = []
-    while rest > 31:
-        digits.append(rest & 31 | 32)
-        rest >>= 5
-    digits.append(rest)
-    return "".join(chr(64 + digit) for digit in digits)
-
-
 def packed_rows(name: str, rows: list[list[int]]) -> str:
-    """Return a packed table as C: one string literal for each row."""
-    lines, last = [], 0
-    for row in rows:
-        cells = []
-        for cp in row:
-            cells.append(packed(cp, last))
-            last = cp or last
-        text = "".join(cells).replace("\\", "\\\\").replace("\x7f", "\\177")
-        lines.append(f'    "{text}"')
-    return f"const char hf_{name}_packed[] =\n" + "\n".join(lines) + ";\n"
+    """Return a packed table as C."""
+    words = [f"0x{word:016x}" for word in as_words(pack_cells(itertools.chain(*rows)))]
+    lines = [", ".join(words[i : i + 4]) for i in range(0, len(words), 4)]
+    body = ",\n    ".join(lines)
+    return f"const uint64_t hf_{name}_packed[] = {{\n    {body}}};\n"
 
 
 def write_cjk(folder: Path) -> None:

@@ -22,7 +22,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_BYTES = 480 * 1024  # most of it C, tables of charsets, and the fault site
+MOST_BYTES = 400 * 1024
 NEWEST_GLIBC = (2, 17)
 # libcurl comes with curl_cffi at run time, and no C++ is in sight.
 GLIBC_NEEDED = {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0"}

@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import zopfli.zlib
+from wheel_members import members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,13 +31,6 @@ def _deflate(data: bytes) -> bytes:
     return zopfli.zlib.compress(data, numiterations=15)[2:-4]
 
 
-def _order(info: zipfile.ZipInfo) -> tuple[bool, bool, str]:
-    """Metadata comes last, as the format recommends, and RECORD at the very end."""
-    folder = info.filename.partition("/")[0]
-    record = info.filename.endswith(".dist-info/RECORD")
-    return folder.endswith(".dist-info"), record, info.filename
-
-
 def _stamp(epoch: int) -> tuple[int, int]:
     """Return time and date as zip writes them, in UTC."""
     t = time.gmtime(max(epoch, 315532800))  # zip's time starts with 1980
@@ -46,25 +40,22 @@ def _stamp(epoch: int) -> tuple[int, int]:
 
 def pack(source: Path, target: Path, epoch: int) -> Path:
     """Write the members of `source` to `target`, all with the same time; return it."""
-    body, directory, count = bytearray(), bytearray(), 0
+    body, directory = bytearray(), bytearray()
     stamp = _stamp(epoch)
     with zipfile.ZipFile(source) as wheel:
-        for info in sorted(wheel.infolist(), key=_order):
-            if info.is_dir():
-                continue
-            data, name = wheel.read(info), info.filename.encode("ascii")
-            packed = _deflate(data)
-            common = (
-                _VERSION, 0, _DEFLATED, *stamp, zlib.crc32(data),
-                len(packed), len(data), len(name), 0,
-            )  # fmt: skip
-            # Programs may be run, all else is read: no umask has a say.
-            mode = 0o100755 if info.external_attr >> 16 & 0o100 else 0o100644
-            rest = (0, 0, 0, mode << 16, len(body))
-            directory += _CENTRAL.pack(b"PK\1\2", _UNIX | _VERSION, *common, *rest)
-            directory += name
-            body += _LOCAL.pack(b"PK\3\4", *common) + name + packed
-            count += 1
+        found = members(wheel)
+    for text, (data, runs) in found.items():
+        name, packed = text.encode("ascii"), _deflate(data)
+        common = (
+            _VERSION, 0, _DEFLATED, *stamp, zlib.crc32(data),
+            len(packed), len(data), len(name), 0,
+        )  # fmt: skip
+        # Programs may be run, all else is read: no umask has a say.
+        rest = (0, 0, 0, (0o100755 if runs else 0o100644) << 16, len(body))
+        directory += _CENTRAL.pack(b"PK\1\2", _UNIX | _VERSION, *common, *rest)
+        directory += name
+        body += _LOCAL.pack(b"PK\3\4", *common) + name + packed
+    count = len(found)
     end = _END.pack(b"PK\5\6", 0, 0, count, count, len(directory), len(body), 0)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_bytes(body + directory + end)

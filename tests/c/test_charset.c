@@ -1,6 +1,7 @@
 #include "charset.h"
 
 #include "check.h"
+#include "cjk_tables.h"
 #include "err.h"
 #include "fence.h"
 #include "utf8.h"
@@ -109,6 +110,25 @@ static void text_of_each_kind_is_read(void) {
     GIVES("x-user-defined", "a\x80\xff", "a\xef\x9e\x80\xef\x9f\xbf");
 }
 
+/* FNV-1a over the cells of tables that went into tools/pack_cells.py. */
+#define TABLE_IS(name, want)                                             \
+    do {                                                                 \
+        hf_need_##name();                                                \
+        uint64_t h = 0xcbf29ce484222325;                                 \
+        size_t n = sizeof hf_##name##_index / sizeof *hf_##name##_index; \
+        for (size_t i = 0; i < n; i++)                                   \
+            h = (h ^ hf_##name##_index[i]) * 0x100000001b3;              \
+        CHECK(h == (want));                                              \
+    } while (0)
+
+static void each_cell_of_the_two_byte_tables_is_unpacked_as_it_was_packed(void) {
+    TABLE_IS(gbk, 0xdc3908ae743170f1);
+    TABLE_IS(big5, 0x657be05b48f985c9);
+    TABLE_IS(jis0208, 0xb9914789e354c8f1);
+    TABLE_IS(jis0212, 0x8f51c363d8518bbd);
+    TABLE_IS(euc_kr, 0x6e57ae5e71bb350a);
+}
+
 static void utf16_is_read_in_both_orders_and_its_pairs_are_checked(void) {
     GIVES("utf-16le", "a\0\xac\x20\x3d\xd8\x00\xde", "a€😀");
     GIVES("utf-16be", "\0a\x20\xac\xd8\x3d\xde\x00", "a€😀");
@@ -198,6 +218,7 @@ int main(void) {
     RUN(labels_mean_what_browsers_take_them_for);
     RUN(what_is_no_label_is_not_found);
     RUN(text_of_each_kind_is_read);
+    RUN(each_cell_of_the_two_byte_tables_is_unpacked_as_it_was_packed);
     RUN(utf16_is_read_in_both_orders_and_its_pairs_are_checked);
     RUN(bytes_that_stand_for_nothing_are_refused);
     RUN(ascii_is_kept_where_it_is_kept);

@@ -1,0 +1,105 @@
+"""A wheel holds the program that was built, without its comments."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import importlib.util
+import io
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TOOL = ROOT / "tools" / "wheel_members.py"
+SOURCE = '''\
+# -*- what a file may start with -*-
+def f(x: int) -> str:
+    """Return # no comment."""
+    return (  # why
+        "#"   # another
+        f"{x}"  #
+    )
+
+
+    # at the end'''
+LEFT = '''\
+
+def f(x: int) -> str:
+    """Return # no comment."""
+    return (
+        "#"
+        f"{x}"
+    )
+
+
+'''
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("wheel_members", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_comments_are_blanked_and_every_line_stays_where_it_was(
+    tool: ModuleType,
+) -> None:
+    assert tool.without_comments(SOURCE.encode()).decode() == LEFT
+
+
+def test_each_file_of_the_package_is_the_same_program_without_its_comments(
+    tool: ModuleType,
+) -> None:
+    files = list((ROOT / "hardfetch").rglob("*.py"))
+    assert len(files) > 50
+    for file in files:
+        source = file.read_bytes()
+        left = tool.without_comments(source)  # raises where it is another program
+        assert left.count(b"\n") == source.count(b"\n")
+
+
+def test_a_file_that_would_change_is_refused(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool.ast, "dump", id)
+    with pytest.raises(ValueError, match="another program"):
+        tool.without_comments(b"a = 1  # one\n")
+
+
+def test_a_wheels_members_are_sorted_and_recorded_as_they_are(
+    tool: ModuleType, tmp_path: Path
+) -> None:
+    given = {
+        "p-1.dist-info/RECORD": "p/b.py,,\np/a.bin,,\np-1.dist-info/X,,\n"
+        "p-1.dist-info/RECORD,,\n",
+        "p-1.dist-info/X": "x",
+        "p/b.py": "b = 1  # one\n",
+        "p/a.bin": "#\n",
+    }
+    with zipfile.ZipFile(tmp_path / "p.whl", "w") as wheel:
+        for name, text in given.items():
+            wheel.writestr(name, text)
+    with zipfile.ZipFile(tmp_path / "p.whl") as wheel:
+        found = tool.members(wheel)
+    assert list(found) == [
+        "p/a.bin",
+        "p/b.py",
+        "p-1.dist-info/X",
+        "p-1.dist-info/RECORD",
+    ]
+    assert found["p/b.py"][0] == b"b = 1\n"
+    assert found["p/a.bin"][0] == b"#\n"
+    rows = list(csv.reader(io.StringIO(found["p-1.dist-info/RECORD"][0].decode())))
+    for name, digest, size in rows[:-1]:
+        data = found[name][0]
+        want = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode()
+        assert (digest, int(size)) == (f"sha256={want.rstrip('=')}", len(data))
+    assert rows[-1] == ["p-1.dist-info/RECORD", "", ""]
