@@ -243,6 +243,14 @@ void hf_config_default(hf_config *cfg);
  */
 hf_engine *hf_engine_new(const hf_config *cfg, char *err, size_t errlen);
 
+/* The same in two steps, for a caller who may be torn out of any line: memory only,
+ * which has its owner before there are threads and descriptors to lose.
+ * hf_engine_start is called once, also with NULL, which is HF_ENOMEM; where it fails,
+ * hf_engine_free is due all the same.
+ */
+hf_engine *hf_engine_alloc(void);
+int hf_engine_start(hf_engine *e, const hf_config *cfg, char *err, size_t errlen);
+
 /* Starts an engine that was made paused. */
 int hf_engine_resume(hf_engine *e);
 
@@ -335,11 +343,17 @@ int hf_engine_stop(hf_engine *e, int64_t drain);
 /* Wakes every blocked call of the engine: each returns HF_EINTR once. Any thread. */
 void hf_engine_interrupt(hf_engine *e);
 
-void hf_engine_stats(hf_engine *e, hf_stats *out);
+/* Returns 0, HF_EFORK or HF_ECLOSED, and zeroes then. */
+int hf_engine_stats(hf_engine *e, hf_stats *out);
 
-/* Stops at once, joins the threads and frees all. NULL is allowed. In a child of the
- * process that made it, nothing is touched.
+/* Stops at once and joins the threads; blocked calls return, and what waits in calls to
+ * come is HF_ECLOSED. The memory stays, and what calls under way use with it. May be
+ * called again. In a child of the process that made it, nothing is touched.
+ * Thread: any.
  * Blocks: up to 2 s, for a loop stuck inside libcurl, which is then left behind. */
+void hf_engine_close(hf_engine *e);
+
+/* The same, and frees all. No call may be under way. NULL is allowed. */
 void hf_engine_free(hf_engine *e);
 
 /* What libcurl at path is: its version text, absent optional symbols, abilities. */

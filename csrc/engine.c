@@ -13,6 +13,14 @@ bool hf_engine_forked(const hf_engine *e) {
     return e->pid != getpid();
 }
 
+int hf_engine_open(hf_engine *e) {
+    if (hf_engine_forked(e)) {
+        return HF_EFORK;
+    }
+    /* Pairs with hf_engine_close, which interrupts those who looked before. */
+    return hf_load(&e->closed, HF_ACQUIRE) != 0 ? HF_ECLOSED : 0;
+}
+
 int hf_engine_usable(const hf_engine *e, hf_errbuf err) {
     if (hf_engine_forked(e)) {
         return hf_fail(err, HF_EFORK,
@@ -95,6 +103,7 @@ static void free_engine(hf_engine *e) {
     }
     hf_settings_free(&e->settings);
     pthread_mutex_destroy(&e->submit);
+    pthread_mutex_destroy(&e->closing);
     free(e);
 }
 
@@ -165,14 +174,29 @@ static void end_loops(hf_engine *e) {
     }
 }
 
+void hf_engine_close(hf_engine *e) {
+    if (hf_engine_forked(e)) {
+        return;
+    }
+    pthread_mutex_lock(&e->closing);
+    if (hf_xchg(&e->closed, 1, HF_ACQ_REL) == 0) {
+        if (e->watchdog.started) { /* else it is not all there */
+            hf_engine_stop(e, 0);
+            hf_engine_interrupt(e);
+        }
+        hf_watchdog_stop(&e->watchdog);
+        if (e->loops != NULL) {
+            end_loops(e);
+        }
+    }
+    pthread_mutex_unlock(&e->closing);
+}
+
 void hf_engine_free(hf_engine *e) {
     if (e == NULL || hf_engine_forked(e)) {
         return;
     }
-    hf_watchdog_stop(&e->watchdog);
-    if (e->loops != NULL) {
-        end_loops(e);
-    }
+    hf_engine_close(e);
     if (hf_watchdog_reap(&e->watchdog)) {
         free_engine(e);
     } else {
@@ -181,18 +205,27 @@ void hf_engine_free(hf_engine *e) {
     sweep();
 }
 
-hf_engine *hf_engine_new(const hf_config *cfg, char *err, size_t errlen) {
+hf_engine *hf_engine_alloc(void) {
+    hf_engine *e = calloc(1, sizeof *e);
+    if (e != NULL) {
+        e->pid = getpid();
+        e->shared.output.fd = e->shared.policy.fd = e->shared.room.fd = -1;
+        pthread_mutex_init(&e->submit, NULL);
+        pthread_mutex_init(&e->closing, NULL);
+    }
+    return e;
+}
+
+int hf_engine_start(hf_engine *e, const hf_config *cfg, char *err, size_t errlen) {
     hf_errbuf eb = {err, errlen};
     sweep();
-    hf_engine *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        hf_fail(eb, HF_ENOMEM, "no memory for an engine");
-        return NULL;
-    }
-    e->pid = getpid();
-    e->shared.output.fd = e->shared.policy.fd = e->shared.room.fd = -1;
-    pthread_mutex_init(&e->submit, NULL);
-    if (build(e, cfg, eb) != 0) {
+    return e != NULL ? build(e, cfg, eb)
+                     : hf_fail(eb, HF_ENOMEM, "no memory for an engine");
+}
+
+hf_engine *hf_engine_new(const hf_config *cfg, char *err, size_t errlen) {
+    hf_engine *e = hf_engine_alloc();
+    if (hf_engine_start(e, cfg, err, errlen) != 0) {
         hf_engine_free(e);
         return NULL;
     }
@@ -215,18 +248,19 @@ int hf_engine_resume(hf_engine *e) {
 
 int64_t hf_engine_drain(hf_engine *e, int fd, int64_t timeout, char *err,
                         size_t errlen) {
-    return hf_engine_forked(e)
-               ? HF_EFORK
-               : hf_output_drain(&e->output, fd, timeout, (hf_errbuf){err, errlen});
+    int rc = hf_engine_open(e);
+    return rc != 0 ? rc
+                   : hf_output_drain(&e->output, fd, timeout, (hf_errbuf){err, errlen});
 }
 
 int64_t hf_engine_read(hf_engine *e, uint8_t *buf, size_t cap, int64_t timeout) {
-    return hf_engine_forked(e) ? HF_EFORK
-                               : hf_output_read(&e->output, buf, cap, timeout);
+    int rc = hf_engine_open(e);
+    return rc != 0 ? rc : hf_output_read(&e->output, buf, cap, timeout);
 }
 
 int64_t hf_engine_view(hf_engine *e, const uint8_t **data, int64_t timeout) {
-    return hf_engine_forked(e) ? HF_EFORK : hf_output_view(&e->output, data, timeout);
+    int rc = hf_engine_open(e);
+    return rc != 0 ? rc : hf_output_view(&e->output, data, timeout);
 }
 
 int hf_engine_output_fd(hf_engine *e) {
@@ -234,7 +268,8 @@ int hf_engine_output_fd(hf_engine *e) {
 }
 
 int hf_engine_output_arm(hf_engine *e) {
-    return hf_engine_forked(e) ? HF_EFORK : hf_output_arm(&e->output);
+    int rc = hf_engine_open(e);
+    return rc != 0 ? rc : hf_output_arm(&e->output);
 }
 
 /* --- control -----------------------------------------------------------------------
@@ -324,8 +359,12 @@ static void add_counts(const hf_shard *s, hf_stats *o) {
     o->ring_capacity += s->ring.capacity;
 }
 
-void hf_engine_stats(hf_engine *e, hf_stats *o) {
+int hf_engine_stats(hf_engine *e, hf_stats *o) {
     memset(o, 0, sizeof *o);
+    int rc = hf_engine_open(e);
+    if (rc != 0) {
+        return rc;
+    }
     o->inputs = hf_stat_read(&e->inputs);
     o->skipped = hf_stat_read(&e->skipped);
     o->accepted = hf_stat_read(&e->accepted);
@@ -335,4 +374,5 @@ void hf_engine_stats(hf_engine *e, hf_stats *o) {
     o->wakeups = hf_stat_read(&e->shared.output.wakeups);
     o->lost_wakeups = hf_stat_read(&e->shared.output.lost);
     hf_watchdog_stats(&e->watchdog, o);
+    return 0;
 }

@@ -29,6 +29,8 @@ struct hf_engine {
     hf_stat accepted;
     hf_atomic_u32 finished;           /* 1: no more input */
     hf_atomic_u32 stopped;            /* 1: a stop was asked */
+    hf_atomic_u32 closed;             /* 1: its threads end, or have ended */
+    pthread_mutex_t closing;          /* one hf_engine_close at a time */
     hf_atomic_u32 policy_interrupted; /* 1: hf_engine_events is to return */
     hf_atomic_u32 room_interrupted;   /* 1: hf_engine_wait_room is to return */
     hf_engine *left;                  /* next of those that could not be freed */
@@ -36,6 +38,9 @@ struct hf_engine {
 
 /* True in a child of the process that made it, where nothing of it may be touched. */
 bool hf_engine_forked(const hf_engine *e);
+
+/* Returns 0, HF_EFORK or HF_ECLOSED: whether waiting for anything makes sense. */
+int hf_engine_open(hf_engine *e);
 
 /* Returns 0, HF_EFORK or HF_ECLOSED with err set: whether anything may be posted. */
 int hf_engine_usable(const hf_engine *e, hf_errbuf err);

@@ -30,8 +30,9 @@ static bool events_ready(hf_engine *e) {
 
 int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout) {
     hf_wake *w = &e->shared.policy;
-    if (hf_engine_forked(e)) {
-        return HF_EFORK;
+    int open = hf_engine_open(e);
+    if (open != 0) {
+        return open;
     }
     int n = pop_events(e, events, max);
     if (n > 0) {

@@ -1,21 +1,21 @@
 """The compiled core behind one class; the only importer of `hardfetch._core`.
 
-An `Engine` owns one `hf_engine`. It may be closed by any thread while others are inside
-its calls: close wakes them, waits for them, and only then frees. In a child of the
+An `Engine` is one `hf_engine`. It may be closed by any thread while others are inside
+its calls: close wakes them, and its memory is freed when the last of them has let go
+of the handle. An exception may tear the main thread out of any line here (Ctrl-C, a
+handler's, a deadline's), so nothing is counted and nothing is owed: whatever must end
+hangs on the life of an object of the core (`own`), and ends in C. In a child of the
 process that made it every call raises ForkError, and close touches nothing.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardfetch._core import ffi, lib
 from hardfetch.classify import type_number
-from hardfetch.errors import ClosedError, EngineError, ForkError, HardfetchError
+from hardfetch.errors import ClosedError, EngineError, ForkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,8 +54,6 @@ CODES: dict[int, type[Exception] | None] = {
 }
 
 _ERR_SIZE = 512
-_CLOSE_SECONDS = 2.0
-_WAKE_SECONDS = 0.02
 
 
 def error_text(err: Any) -> str:
@@ -86,33 +84,37 @@ class Engine:
     def __init__(self, config: Any) -> None:
         """Start an engine from an `hf_config`. Raises EngineError with the reason."""
         self._pid = os.getpid()
-        # Reentrant, because a signal's handler may call in from under any line here.
-        self._lock = threading.RLock()
-        self._idle = threading.Condition(self._lock)
-        self._active = 0
-        self._closing = False
         self._used = ffi.new("size_t *")
         self._seq = ffi.new("uint64_t *")
         self._view = ffi.new("uint8_t const **")
         self._feed_err = ffi.new("char[]", _ERR_SIZE)
         self._drain_err = ffi.new("char[]", _ERR_SIZE)
         err = ffi.new("char[]", _ERR_SIZE)
-        self._handle = lib.hf_engine_new(config, err, _ERR_SIZE)
-        if self._handle == ffi.NULL:
-            self._closing = True
+        # None once it is closed; calls under way hold it until they return.
+        self._handle = ffi.gc(lib.hf_engine_alloc(), lib.hf_engine_free)
+        if lib.hf_engine_start(self._handle, config, err, _ERR_SIZE) != OK:
+            self._handle = None
             raise EngineError(error_text(err) or "the engine did not start")
 
+    def own(self) -> Any:
+        """Return what closes the engine when it dies, for its owner to hold.
+
+        Threads that work with the engine must hold neither that nor the owner: what
+        nobody refers to any more ends then, however its owner was left.
+        """
+        with self as handle:
+            return ffi.gc(handle, lib.hf_engine_close)
+
     def __enter__(self) -> Any:
-        """Hold the engine open for one call; returns its handle."""
+        """Hold the engine's memory for one call; returns its handle."""
         if os.getpid() != self._pid:
             raise ForkError(
                 "the engine belongs to the parent process; make a new one after fork"
             )
-        with self._lock:
-            if self._closing:
-                raise ClosedError("the engine is closed")
-            self._active += 1
-            return self._handle
+        handle = self._handle
+        if handle is None:
+            raise ClosedError("the engine is closed")
+        return handle
 
     def __exit__(
         self,
@@ -120,10 +122,7 @@ class Engine:
         exc: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._lock:
-            self._active -= 1
-            if self._closing:
-                self._idle.notify_all()
+        pass
 
     # The feeder.
 
@@ -208,7 +207,7 @@ class Engine:
             rc = check(lib.hf_engine_view(handle, self._view, _us(seconds)))
             if rc <= 0:
                 return rc, None
-            # Inside: close waits for us before it frees the memory.
+            # The handle keeps the memory, even of an engine that is closed now.
             return rc, take(ffi.buffer(self._view[0], rc))
 
     def output_fd(self) -> int:
@@ -315,34 +314,19 @@ class Engine:
         """Return a filled `hf_stats`."""
         out = ffi.new("hf_stats *")
         with self as handle:
-            lib.hf_engine_stats(handle, out)
+            check(lib.hf_engine_stats(handle, out))
         return out
 
     @property
     def closed(self) -> bool:
         """Whether close has begun, or the engine is the parent's."""
-        return self._closing or os.getpid() != self._pid
+        return self._handle is None or os.getpid() != self._pid
 
     def close(self) -> None:
-        """Stop at once and free. Idempotent, any thread, bounded to some seconds."""
-        if os.getpid() != self._pid:
-            self._closing = True
-            return
-        with self._lock:
-            if self._closing:
-                return
-            with suppress(HardfetchError):
-                self.stop(0.0)
-            self._closing = True
-            end = time.monotonic() + _CLOSE_SECONDS
-            while self._active and time.monotonic() < end:
-                # An interrupt is spent on the calls that it meets; one may just begin.
-                lib.hf_engine_interrupt(self._handle)
-                self._idle.wait(_WAKE_SECONDS)
-            handle, self._handle = self._handle, ffi.NULL
-            stuck = self._active
-        if not stuck:  # else somebody is still inside: leaking is the lesser evil
-            lib.hf_engine_free(handle)
+        """Stop at once and end the threads. Idempotent, any thread, some seconds."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            lib.hf_engine_close(handle)
 
 
 def _us(seconds: float) -> int:

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from hardfetch._ffi import Engine, check, lib
+from hardfetch._ffi import check, lib
 from hardfetch.errors import EngineError, OptionError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Functions that neither they nor what they call may be left by an exception of ours.
 #: What finds one of them running comes again a moment later.
-CRITICAL: set[CodeType] = {Engine.__enter__.__code__, Engine.__exit__.__code__}
+CRITICAL: set[CodeType] = set()
 
 #: Environment variable with the number of the signal that ends blocking calls.
 SIGNAL_VARIABLE = "HARDFETCH_GUARD_SIGNAL"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import resource
 import threading
 import time
+import weakref
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
 from hardfetch import _ffi, sources
 from hardfetch._config import OUTPUT_LINES, Config
+from hardfetch._threads import start
 from hardfetch.drain import Writer, look_at
 from hardfetch.errors import DeadlineExceeded, HardfetchError, OptionError
 from hardfetch.feed import Feeder, Stopped
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from hardfetch.options import Options
     from hardfetch.request import Packer
+    from hardfetch.sink import Sink
 
 _JOIN_SECONDS = 0.2
 _LAST_SECONDS = 1.0  # for the writer after a stop without drain
@@ -42,7 +45,9 @@ class Run:
         self._packer = packer
         self._stop = sources.Stop()
         self._engine: _ffi.Engine | None = None
+        self._life: Any = None  # of the engine, however execute is left
         self._judge: Judge | None = None
+        self._writer: Writer | None = None
         self._end_at: float | None = None
         self._stats = Stats()
         self._thread = threading.get_ident()
@@ -129,12 +134,12 @@ class Run:
                 given_up=self._stop.is_set,
             )
             closing = stack.enter_context(ExitStack())
-            closing.callback(out.close)
+            closing.callback(self._close_sink, out)
             window = max(10_000, 4 * self._options.max_concurrency)
             config = Config(self._options, output=OUTPUT_LINES, window=window)
             engine = _ffi.Engine(config.c)
-            self._engine = engine
-            stack.callback(engine.close)
+            self._engine, self._life = engine, engine.own()
+            stack.callback(self._close)
             if self.interrupted:  # stopped before there was an engine to tell
                 engine.stop(0.0)
             if skip is not None:
@@ -142,15 +147,13 @@ class Run:
             self._judge = Judge(engine, self._options, make_policy(self._options))
             self._judge.start()
             stack.callback(self._judge.stop)
-            writer = Writer(engine, out, self._sink_failed)
-            # One that is stuck in a write keeps its descriptor: the number would be
-            # another file's soon.
-            closing.pop_all()
-            closing.callback(lambda: None if writer.is_alive() else out.close())
+            # The thread must not keep the run alive.
+            writer = Writer(engine, out, weakref.WeakMethod(self._sink_failed))
+            self._writer = writer
             watch = StallWatch(look_at(engine), out.name, self._options.stall_warning)
             stack.callback(watch.end)
-            writer.start()
-            watch.start()
+            start(writer)
+            start(watch)
             late = self._feed_and_wait(engine, writer, chunks, source)
             self.stats()
             if writer.failure is not None:
@@ -230,6 +233,17 @@ class Run:
                         self._engine.interrupt()
                 writer.join(_LAST_SECONDS)
                 return
+
+    def _close_sink(self, out: Sink) -> None:
+        # A writer that is stuck in a write closes it then: before, the number would be
+        # another file's soon.
+        if self._writer is None or not self._writer.takes_over():
+            out.close()
+
+    def _close(self) -> None:
+        if self._engine is not None:
+            self._engine.close()
+        self._life = None
 
     def _sink_failed(self) -> None:
         engine = self._engine

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hardfetch import _ffi, _watch
 from hardfetch._config import OUTPUT_FRAMES, Config
+from hardfetch._threads import start
 from hardfetch.errors import ClosedError, EngineError, HardfetchError
 from hardfetch.frames import FrameReader
 from hardfetch.judge import Judge, make_policy
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from hardfetch.options import Options
     from hardfetch.record import Result
+    from hardfetch.validation import Checker
 
     Answer: TypeAlias = "Result | Exception"
     Deliver: TypeAlias = Callable[[Answer], object]
@@ -32,7 +34,10 @@ _JOIN_SECONDS = 2.0
 
 
 class Client:
-    """A running engine and the thread that hands its results to who waits for them."""
+    """A running engine and the thread that hands its results to who waits for them.
+
+    One that is dropped without `close` ends too: the thread knows only the desk.
+    """
 
     def __init__(self, options: Options) -> None:
         config = Config(
@@ -43,19 +48,20 @@ class Client:
             validate=options.validate is not None,
         )
         self.engine = _ffi.Engine(config.c)
+        self._life: Any = self.engine.own()
         self._judge = Judge(self.engine, options, make_policy(options))
         self._judge.start()
         self._gate = make_gate(self.engine, options, Packer(options))
-        self._reader = FrameReader(self.engine)
-        self._checker = make_checker(self.engine, options)
-        self._lock = threading.Lock()
-        self._waiting: dict[int, tuple[Deliver, Any]] = {}
-        self._ids: dict[Any, int] = {}
-        self.over = False  # nothing is answered any more
+        self._desk = _Desk(self.engine, make_checker(self.engine, options))
         self._thread = threading.Thread(
-            target=self._dispatch, name="hardfetch-dispatcher", daemon=True
+            target=self._desk.dispatch, name="hardfetch-dispatcher", daemon=True
         )
-        self._thread.start()
+        start(self._thread)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is answered any more."""
+        return self._desk.over
 
     def fetch(self, frame: bytes, ident: Any) -> Result:
         """Send one packed request and wait for its result. Any thread.
@@ -99,8 +105,7 @@ class Client:
 
     def forget(self, seq: int) -> None:
         """Cancel a request whose caller has gone."""
-        with self._lock:
-            self._drop(seq)
+        self._desk.drop(seq)
         with suppress(HardfetchError):
             self.engine.cancel(seq)
 
@@ -118,7 +123,7 @@ class Client:
 
     def seq_of_id(self, ident: Any) -> int | None:
         """Return the seq of a pending request by its id."""
-        return self._ids.get(ident)
+        return self._desk.ids.get(ident)
 
     def stats(self) -> Stats:
         """Return the counters. Raises ClosedError after close."""
@@ -140,6 +145,7 @@ class Client:
         if threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_SECONDS)
         self.engine.close()
+        self._life = None
 
     shutdown = close
 
@@ -147,28 +153,53 @@ class Client:
         held = ""
         if self._gate is not None:
             frame, held = self._gate.hold(frame)
-        while True:
-            # One lock over both steps: the result may come before submit returns.
-            with self._lock:
-                if self.over:
-                    raise ClosedError("the fetcher was closed")
-                rc, _, seq = self.engine.submit(frame)
-                if rc != _ffi.FULL:
-                    self._waiting[seq] = (deliver, ident)
-                    if ident is not None:
-                        with suppress(TypeError):
-                            self._ids[ident] = seq
-                    break
+        while (seq := self._desk.submit(frame, ident, deliver)) is None:
             self.engine.wait_room(_TURN)
         if held and self._gate is not None:
             self._gate.settle(seq, held)
         return seq
 
+
+class _Desk:
+    """Who waits for what, and the thread's work. Any thread."""
+
+    def __init__(self, engine: _ffi.Engine, checker: Checker | None) -> None:
+        self.over = False  # nothing is answered any more
+        self.ids: dict[Any, int] = {}
+        self._engine = engine
+        self._reader = FrameReader(engine)
+        self._checker = checker
+        self._lock = threading.Lock()
+        self._waiting: dict[int, tuple[Deliver, Any]] = {}
+
+    def submit(self, frame: bytes, ident: Any, deliver: Deliver) -> int | None:
+        """Send a request; return its seq, None while there is no room.
+
+        Raises ClosedError.
+        """
+        # One lock over both steps: the result may come before submit returns.
+        with self._lock:
+            if self.over:
+                raise ClosedError("the fetcher was closed")
+            rc, _, seq = self._engine.submit(frame)
+            if rc == _ffi.FULL:
+                return None
+            self._waiting[seq] = (deliver, ident)
+            if ident is not None:
+                with suppress(TypeError):
+                    self.ids[ident] = seq
+            return seq
+
+    def drop(self, seq: int) -> None:
+        """Forget who waits for a request."""
+        with self._lock:
+            self._drop(seq)
+
     def _drop(self, seq: int) -> Deliver | None:
         deliver, ident = self._waiting.pop(seq, (None, None))
         if ident is not None:
             with suppress(TypeError):
-                self._ids.pop(ident, None)
+                self.ids.pop(ident, None)
         return deliver
 
     def _sift(self, results: list[Result]) -> list[tuple[int, Answer]]:
@@ -186,7 +217,8 @@ class Client:
                 answers.append((result.seq, exc))
         return answers
 
-    def _dispatch(self) -> None:
+    def dispatch(self) -> None:
+        """Hand results over until none can come. Never raises."""
         failure: EngineError = ClosedError("the fetcher was closed")
         try:
             while not self._reader.ended:
@@ -198,7 +230,7 @@ class Client:
                     if deliver is not None:
                         deliver(answer)
         except EngineError as exc:
-            failure = exc
+            failure = exc.with_traceback(None)  # whose frames hold the engine's memory
         except Exception as exc:  # noqa: BLE001 - whoever waits must hear of it
             failure = EngineError(f"dispatcher: {exc!r}")
             failure.__cause__ = exc

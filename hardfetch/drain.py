@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from hardfetch import _ffi
 from hardfetch.errors import ClosedError, HardfetchError, SinkError
 from hardfetch.summary import Stats
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable
 
     from hardfetch.sink import Sink
@@ -24,17 +26,20 @@ _ERRNO = {os.strerror(number): number for number in errno.errorcode}
 class Writer(threading.Thread):
     """Drains one engine into one sink until the last record, a failure or `give_up`.
 
-    `failure` is set before `failed` is called, in this thread.
+    `failure` is set before what `failed` refers to is called, in this thread.
     """
 
     def __init__(
-        self, engine: _ffi.Engine, sink: Sink, failed: Callable[[], None]
+        self, engine: _ffi.Engine, sink: Sink, failed: weakref.WeakMethod[Any]
     ) -> None:
         super().__init__(name="hardfetch-writer", daemon=True)
         self._engine = engine
         self._sink = sink
         self._failed = failed
         self._given_up = False
+        self._lock = threading.Lock()  # over the next two
+        self._closes = False
+        self._over = True  # until it runs
         self.failure: Exception | None = None
         sink.given_up = lambda: self._given_up
 
@@ -42,8 +47,28 @@ class Writer(threading.Thread):
         """Stop writing at the next chance; what waits stays unwritten."""
         self._given_up = True
 
+    def takes_over(self) -> bool:
+        """Have the sink closed here when the writing has ended; False if it has."""
+        with self._lock:
+            self._closes = not self._over
+            return self._closes
+
+    def start(self) -> None:
+        """Start to write."""
+        self._over = False
+        super().start()
+
     def run(self) -> None:
         """Write until the end. Never raises."""
+        self._write()
+        with self._lock:
+            self._over = True
+            closes = self._closes
+        if closes:
+            with suppress(OSError):
+                self._sink.close()
+
+    def _write(self) -> None:
         try:
             if self._sink.fd is not None:
                 self._drain(self._sink.fd)
@@ -55,8 +80,9 @@ class Writer(threading.Thread):
             self.failure = self._told(exc.errno, exc.strerror or str(exc))
         except Exception as exc:  # noqa: BLE001 - a sink of the caller's may raise all
             self.failure = exc
-        if self.failure is not None:
-            self._failed()
+        tell = self._failed()
+        if self.failure is not None and tell is not None:
+            tell()
 
     def _told(self, number: int | None, text: str) -> SinkError:
         return SinkError(number or errno.EIO, text, self._sink.name)

@@ -65,7 +65,8 @@ class Fetcher:
         self._tls_cache = store_at(self.options.tls_cache)
         self._pid = os.getpid()
         self._lock = threading.RLock()
-        self._active: tuple[Job, ...] = ()  # replaced, never changed: see stop
+        # Replaced, never changed: see stop. What nobody else refers to has ended.
+        self._active: tuple[weakref.ref[Job], ...] = ()
         self._client: Client | None = None
         self._closed = False
         self._last = Stats()
@@ -179,7 +180,7 @@ class Fetcher:
         """
         self._check()
         found = False
-        for job in self._active:
+        for job in self._running():
             number = seq
             if number is None and not isinstance(job, Run):
                 number = job.seq_of_id(id)
@@ -198,7 +199,7 @@ class Fetcher:
             return
         seconds = self.options.drain if drain is None else max(0.0, drain)
         # No lock: the handler may have interrupted its holder.
-        for job in self._active:
+        for job in self._running():
             job.stop(seconds)
 
     def health(self) -> dict[str, Any]:
@@ -207,7 +208,7 @@ class Fetcher:
         As `Summary.policy` has them at the end of a run; empty while nothing runs.
         """
         self._check()
-        for job in self._active[::-1]:
+        for job in self._running()[::-1]:
             return job.health()
         return {}
 
@@ -217,13 +218,13 @@ class Fetcher:
         Who stays keeps health and connections; requests in flight over one that is gone
         go on. Fit for a signal handler.
         """
-        for job in self._active:  # no lock: see stop
+        for job in self._running():  # no lock: see stop
             job.reload_proxies()
 
     def stats(self) -> Stats:
         """Return the counters of what runs now, else of the run before."""
         self._check()
-        for job in self._active[::-1]:
+        for job in self._running()[::-1]:
             with suppress(ClosedError):
                 return job.stats()
         return self._last
@@ -244,6 +245,10 @@ class Fetcher:
             client.close()
             self._end(client, None)
 
+    def _running(self) -> list[Job]:
+        found = (ref() for ref in self._active)
+        return [job for job in found if job is not None]
+
     def _check(self) -> None:
         # The process first: in a child, a lock may stay locked for ever.
         if os.getpid() != self._pid:
@@ -254,13 +259,14 @@ class Fetcher:
     def _begin(self, job: Job) -> None:
         with self._lock:
             self._check()
-            self._active = (*self._active, job)
+            self._active = (*self._active, weakref.ref(job))
         _jobs.add(job)
 
     def _end(self, job: Job, stats: Stats | None) -> None:
         _jobs.discard(job)
         with self._lock:
-            self._active = tuple(j for j in self._active if j is not job)
+            others = (ref for ref in self._active if ref() not in (job, None))
+            self._active = tuple(others)
             if stats is not None:
                 self._last = stats
         if self._tls_cache is not None:
@@ -288,8 +294,6 @@ class Fetcher:
             if self._client is None:
                 self._client = Client(self.options)
                 self._begin(self._client)
-                # A Fetcher that is dropped without close ends its engine too.
-                weakref.finalize(self, self._client.close)
             return self._client
 
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hardfetch._ffi import ffi
+from hardfetch._threads import start
 from hardfetch.classify import ORIGINS, PHASES, TYPES
 from hardfetch.errors import HardfetchError, OptionError
 from hardfetch.outcome import AvoidExit, CloseGate, Failure, ProxyUpdate, Verdict
@@ -76,10 +77,15 @@ class Judge:
         if self.policy.pool is not None:
             self._send_orders(time.monotonic())
             self._engine.resume()
-        self._thread.start()
+        start(self._thread)
 
     def stop(self) -> None:
-        """Wait for the thread, which ends with the engine's last request."""
+        """Wait for the thread, which ends with the engine's last request.
+
+        What is then not answered is cut off: the run was torn.
+        """
+        with suppress(HardfetchError):
+            self._engine.stop(0.0)
         if threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_SECONDS)
 

@@ -52,10 +52,13 @@ _READER_SECONDS = 0.02  # between two looks whether a FIFO has a reader
 class FdSink(Sink):
     """A descriptor: a file's, a pipe's, stdout's."""
 
-    def __init__(self, fd: int, name: str, *, owned: bool, policy: Policy) -> None:
+    def __init__(
+        self, fd: int, name: str, policy: Policy, owner: io.FileIO | None = None
+    ) -> None:
+        """`owner`: closes fd with the sink, even one that is torn out of its use."""
         super().__init__(name)
         self.fd: int | None = fd
-        self._owned = owned
+        self._owner = owner
         self._policy = policy
         self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
         self._out: FdOut | None = None
@@ -99,9 +102,9 @@ class FdSink(Sink):
             cut_torn_line(self.fd)
         if self._out is not None:
             self._out.close()
-        fd, self.fd = self.fd, None
-        if self._owned:
-            os.close(fd)
+        self.fd = None
+        if self._owner is not None:
+            self._owner.close()
 
 
 class FileSink(Sink):
@@ -167,7 +170,7 @@ def open_sink(
     if policy.rotate_size is not None or policy.rotate_time is not None:
         raise OptionError("rotate_size: only a path with {part} can be rotated")
     if isinstance(sink, int) and not isinstance(sink, bool):
-        return FdSink(_writable(sink), f"descriptor {sink}", owned=False, policy=policy)
+        return FdSink(_writable(sink), f"descriptor {sink}", policy)
     if hasattr(sink, "write_raw"):
         return LinesSink(sink)
     if not hasattr(sink, "write"):
@@ -178,7 +181,7 @@ def open_sink(
     fd = _plain_fd(sink)
     if fd is not None:
         name = str(getattr(sink, "name", fd))
-        return FdSink(_writable(fd), name, owned=False, policy=policy)
+        return FdSink(_writable(fd), name, policy)
     text = isinstance(sink, io.TextIOBase) or hasattr(sink, "encoding")
     return FileSink(sink, text=text)
 
@@ -248,12 +251,14 @@ def _open_name(
             )
         shelf = PartShelf(template, next_number(template, *whole, *cut))
         return LineSink(shelf, packing, policy)
-    fd = _open_file(text, append=append, given_up=given_up)
+    file = _open_file(text, append=append, given_up=given_up)
     if append:
-        (mend_lines if packing is None else packing.mend)(fd)
+        (mend_lines if packing is None else packing.mend)(file.fileno())
     if packing is not None:
+        fd = os.dup(file.fileno())
+        file.close()
         return LineSink(FileShelf(text, fd), packing, policy)
-    return FdSink(fd, text, owned=True, policy=policy)
+    return FdSink(file.fileno(), text, policy, file)
 
 
 def _remote(url: str, template: Template | None, *, append: bool) -> RemoteShelf:
@@ -272,17 +277,24 @@ def _remote(url: str, template: Template | None, *, append: bool) -> RemoteShelf
     return RemoteShelf(url, template, next_number(template, *parts))
 
 
-def _open_file(name: str, *, append: bool, given_up: Callable[[], bool]) -> int:
-    # All writes go to the end, wherever that is: somebody may cut the file meanwhile.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
+def _open_file(name: str, *, append: bool, given_up: Callable[[], bool]) -> io.FileIO:
     try:
         if Path(name).is_fifo():
-            return _open_fifo(name, given_up)
-        return os.open(name, flags | (0 if append else os.O_TRUNC), 0o666)
+            return io.FileIO(_open_fifo(name, given_up), "wb")
+        return _append_to(name, empty=not append)
     except OSError as exc:
         raise SinkError(exc.errno, exc.strerror, name) from None
     except ValueError as exc:  # a NUL in the name
         raise SinkError(errno.EINVAL, str(exc), name) from None
+
+
+def _append_to(name: str, *, empty: bool) -> io.FileIO:
+    # Opened by the file object, so that no exception can come between the two. All
+    # writes go to the end, wherever that is: somebody may cut the file meanwhile.
+    file = io.FileIO(name, "ab")
+    if empty and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.truncate(0)
+    return file
 
 
 def _open_fifo(name: str, given_up: Callable[[], bool]) -> int:

@@ -31,7 +31,10 @@ class Stop:
     """A flag that any thread or signal handler sets, and that wakes a poll."""
 
     def __init__(self) -> None:
-        self._fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        # In a file object, which closes it too where an exception tears the owner.
+        flags = os.EFD_CLOEXEC | os.EFD_NONBLOCK
+        self._file = io.FileIO(os.eventfd(0, flags), "r+")
+        self._fd = self._file.fileno()
         self._set = False
 
     def fileno(self) -> int:
@@ -51,9 +54,8 @@ class Stop:
 
     def close(self) -> None:
         """Give the descriptor back."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        self._fd = -1
+        self._file.close()
 
 
 def is_path(source: object) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardfetch import _ffi
 from hardfetch._config import OUTPUT_FRAMES, Config
+from hardfetch._threads import start
 from hardfetch.errors import ClosedError, HardfetchError
 from hardfetch.feed import Feeder, Stopped, batches
 from hardfetch.frames import FrameReader
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncIterable,
         AsyncIterator,
+        Coroutine,
         Iterable,
         Iterator,
         Sequence,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from hardfetch.options import Options
     from hardfetch.record import Result
     from hardfetch.request import Packer
+    from hardfetch.robots_gate import RobotsGate
 
 _TURN = 0.5  # seconds of one call into the core
 _ROOM_SECONDS = 0.05
@@ -38,7 +41,8 @@ _ROOM_SECONDS = 0.05
 class Stream:
     """One engine with a feeder thread; the caller takes the results.
 
-    Inputs are pulled ahead of the results by a window, never more.
+    Inputs are pulled ahead of the results by a window, never more. A Stream that is
+    dropped without `close` ends too: no thread refers to it.
     """
 
     def __init__(self, options: Options, packer: Packer) -> None:
@@ -51,19 +55,13 @@ class Stream:
             validate=options.validate is not None,
         )
         self.engine = _ffi.Engine(config.c)
+        self._life: Any = self.engine.own()
         self._judge = Judge(self.engine, options, make_policy(options))
         self._judge.start()
         self._reader = FrameReader(self.engine)
         self._checker = make_checker(self.engine, options)
-        self._packer = packer
         self._gate = make_gate(self.engine, options, packer)
-        self._feeder = Feeder(self.engine, packer, self._ended, self._gate)
-        self._stopped = False
-        self._late: BaseException | None = None
-        self._lock = threading.Lock()
-        self._ids: dict[Any, int] = {}  # of inputs that are pending and have an id
-        self._id_of: dict[int, Any] = {}
-        self._room: asyncio.Event | None = None  # results were read; feed_async's
+        self._inlet = _Inlet(self.engine, packer, self._gate)
 
     def stats(self) -> Stats:
         """Return the counters. Raises ClosedError after close."""
@@ -73,7 +71,7 @@ class Stream:
         """Stop pulling inputs; what is in flight may go on for drain seconds."""
         if self.engine.closed:
             return
-        self._stopped = True
+        self._inlet.stopped.raised = True
         with suppress(HardfetchError):
             self.engine.stop(drain)
 
@@ -91,14 +89,15 @@ class Stream:
 
     def seq_of_id(self, ident: Any) -> int | None:
         """Return the seq of a pending input by its id."""
-        return self._ids.get(ident)
+        return self._inlet.ids.get(ident)
 
     def close(self) -> None:
         """Cancel what is left and free the engine."""
-        self._stopped = True
+        self._inlet.stopped.raised = True
         if self._gate is not None:
             self._gate.close()
         self.engine.close()
+        self._life = None
 
     shutdown = close
 
@@ -106,76 +105,17 @@ class Stream:
 
     def start(self, inputs: Iterable[Any]) -> None:
         """Start to pull inputs in a thread."""
-        threading.Thread(
-            target=self._feed, args=(inputs,), name="hardfetch-feeder", daemon=True
-        ).start()
+        feeder = threading.Thread(
+            target=self._inlet.pull,
+            args=(inputs,),
+            name="hardfetch-feeder",
+            daemon=True,
+        )
+        start(feeder)
 
-    def _feed(self, inputs: Iterable[Any]) -> None:
-        try:
-            for batch in batches(inputs):
-                if self._ended():
-                    break
-                self._take(batch)
-        except (Stopped, ClosedError):
-            pass
-        except BaseException as exc:  # noqa: BLE001 - raised again by the consumer
-            self._late = exc
-        with suppress(HardfetchError):
-            self.engine.finish()
-
-    def _take(self, batch: Sequence[Any]) -> None:
-        if all(type(item) is str for item in batch):
-            self._feeder.frames(b"".join(map(self._packer.item, batch)))
-            return
-        for item in batch:  # each is noted before its result can be read
-            self._note(item, self._feeder.frames(self._packer.item(item)))
-
-    async def feed_async(self, inputs: AsyncIterable[Any]) -> None:
-        """Pull inputs in a task."""
-        import asyncio  # half of the start-up, for those who need it
-
-        self._room = asyncio.Event()
-        try:
-            async for item in inputs:
-                frame, held = self._packer.item(item), ""
-                if self._gate is not None:
-                    frame, held = self._gate.hold(frame)
-                while True:
-                    if self._ended():
-                        raise Stopped  # noqa: TRY301 - leaves two loops
-                    rc, _, seq = self.engine.submit(frame)
-                    if rc != _ffi.FULL:
-                        break
-                    await self._async_room(self._room)
-                if held and self._gate is not None:
-                    self._gate.settle(seq, held)
-                self._note(item, seq)
-        except (Stopped, ClosedError):
-            pass
-        except Exception as exc:  # noqa: BLE001 - raised again by the consumer
-            self._late = exc
-        with suppress(HardfetchError):
-            self.engine.finish()
-
-    @staticmethod
-    async def _async_room(room: asyncio.Event) -> None:
-        """Wait until results were read, which makes room, or for a moment."""
-        import asyncio  # half of the start-up, for those who need it
-
-        room.clear()
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(room.wait(), _ROOM_SECONDS)
-
-    def _ended(self) -> bool:
-        return self._stopped
-
-    def _note(self, item: object, seq: int) -> None:
-        ident = _id_of(item)
-        if ident is None:
-            return
-        with suppress(TypeError), self._lock:  # an id that is no key can't be looked up
-            self._ids[ident] = seq
-            self._id_of[seq] = ident
+    def feed_async(self, inputs: AsyncIterable[Any]) -> Coroutine[Any, Any, None]:
+        """Return what pulls inputs, for a task."""
+        return self._inlet.pull_async(inputs)
 
     # The consumer.
 
@@ -184,12 +124,8 @@ class Stream:
         results = self._reader.read(seconds)
         if self._checker is not None:
             results = [r for r in results if self._checker.good(r)]
-        if self._id_of:
-            with self._lock:
-                for result in results:
-                    ident = self._id_of.pop(result.seq, None)
-                    if ident is not None:
-                        self._ids.pop(ident, None)
+        if self._inlet.id_of:
+            self._inlet.forget(results)
         return results
 
     @property
@@ -205,8 +141,8 @@ class Stream:
 
     def raise_late(self) -> None:
         """Raise what the inputs' iterator raised."""
-        if self._late is not None:
-            raise self._late
+        if self._inlet.late is not None:
+            raise self._inlet.late
 
     async def results_async(self) -> AsyncIterator[Result]:
         """Give results as they come, without a thread."""
@@ -218,8 +154,8 @@ class Stream:
         while True:
             for result in self.read(0.0):
                 yield result
-            if self._room is not None:
-                self._room.set()
+            if self._inlet.room is not None:
+                self._inlet.room.set()
             if self.ended:
                 break
             if self.engine.output_arm():
@@ -233,6 +169,112 @@ class Stream:
                 loop.remove_reader(fd)
             ready.clear()
         self.raise_late()
+
+
+class _Flag:
+    """Tells a thread that it is to end, without a lock or a way back to who says so."""
+
+    __slots__ = ("raised",)
+
+    def __init__(self) -> None:
+        self.raised = False
+
+    def is_raised(self) -> bool:
+        return self.raised
+
+
+class _Inlet:
+    """What feeds a stream's engine, in a thread or a task; the ids of what is pending.
+
+    It does not know the Stream, whose death closes the engine and so ends this.
+    """
+
+    def __init__(
+        self, engine: _ffi.Engine, packer: Packer, gate: RobotsGate | None
+    ) -> None:
+        self.stopped = _Flag()
+        self.late: BaseException | None = None
+        self.ids: dict[Any, int] = {}  # of inputs that are pending and have an id
+        self.id_of: dict[int, Any] = {}
+        self.room: asyncio.Event | None = None  # results were read; pull_async's
+        self._engine = engine
+        self._packer = packer
+        self._gate = gate
+        self._feeder = Feeder(engine, packer, self.stopped.is_raised, gate)
+        self._lock = threading.Lock()
+
+    def pull(self, inputs: Iterable[Any]) -> None:
+        """Pull inputs until they end, or the engine does. Never raises."""
+        try:
+            for batch in batches(inputs):
+                if self.stopped.raised:
+                    break
+                self._take(batch)
+        except (Stopped, ClosedError):
+            pass
+        except BaseException as exc:  # noqa: BLE001 - raised again by the consumer
+            self.late = exc
+        with suppress(HardfetchError):
+            self._engine.finish()
+
+    def _take(self, batch: Sequence[Any]) -> None:
+        if all(type(item) is str for item in batch):
+            self._feeder.frames(b"".join(map(self._packer.item, batch)))
+            return
+        for item in batch:  # each is noted before its result can be read
+            self._note(item, self._feeder.frames(self._packer.item(item)))
+
+    async def pull_async(self, inputs: AsyncIterable[Any]) -> None:
+        """Do as `pull`."""
+        import asyncio  # half of the start-up, for those who need it
+
+        self.room = asyncio.Event()
+        try:
+            async for item in inputs:
+                frame, held = self._packer.item(item), ""
+                if self._gate is not None:
+                    frame, held = self._gate.hold(frame)
+                while True:
+                    if self.stopped.raised:
+                        raise Stopped  # noqa: TRY301 - leaves two loops
+                    rc, _, seq = self._engine.submit(frame)
+                    if rc != _ffi.FULL:
+                        break
+                    await self._async_room(self.room)
+                if held and self._gate is not None:
+                    self._gate.settle(seq, held)
+                self._note(item, seq)
+        except (Stopped, ClosedError):
+            pass
+        except Exception as exc:  # noqa: BLE001 - raised again by the consumer
+            self.late = exc
+        with suppress(HardfetchError):
+            self._engine.finish()
+
+    @staticmethod
+    async def _async_room(room: asyncio.Event) -> None:
+        """Wait until results were read, which makes room, or for a moment."""
+        import asyncio  # half of the start-up, for those who need it
+
+        room.clear()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(room.wait(), _ROOM_SECONDS)
+
+    def _note(self, item: object, seq: int) -> None:
+        ident = _id_of(item)
+        if ident is None:
+            return
+        with suppress(TypeError), self._lock:  # an id that is no key can't be looked up
+            self.ids[ident] = seq
+            self.id_of[seq] = ident
+
+    def forget(self, results: list[Result]) -> None:
+        """Drop the ids of what is answered."""
+        with self._lock:
+            for result in results:
+                ident = self.id_of.pop(result.seq, None)
+                if ident is not None:
+                    self.ids.pop(ident, None)
 
 
 def _id_of(item: object) -> Any:
