@@ -99,6 +99,10 @@ class Fetcher:
         bitmap of inputs that have their record already, and its length in bits. With
         `resume` these are found in the sink, a path, and what is left is appended.
 
+        A process that SIGTERM ends by its default action may leave half a line at the
+        end of a file, which `append` and `resume` cut; a handler that calls `stop`, or
+        raises SystemExit, leaves whole lines.
+
         Returns after the last record is written, or after `stop`. Raises OptionError
         when it can't be proved that resuming is right, SinkError when the sink fails,
         OSError when a source does, and what an iterable raises, after the records of

@@ -14,8 +14,9 @@ from pathlib import Path
 import click
 import pytest
 
-from hardfetch.cli import cli, exits, limits, units
+from hardfetch.cli import exits, limits, units
 from hardfetch.cli.fetch_options import fetch_options
+from hardfetch.cli.group import cli
 from hardfetch.cli.interrupts import Interrupts
 from hardfetch.cli.progress import Meter, Progress, Snapshot, total_inputs
 from hardfetch.cli.sources import SourceError, Sources

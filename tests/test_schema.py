@@ -14,7 +14,7 @@ import strict
 from click.testing import CliRunner
 
 from hardfetch._ffi import ffi, lib
-from hardfetch.cli import cli
+from hardfetch.cli.group import cli
 from hardfetch.options import RECORD_FIELDS
 from hardfetch.schema import record_schema
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner
 
 import hardfetch
-from hardfetch.cli import cli
+from hardfetch.cli.group import cli
 
 ROOT = Path(__file__).parent.parent
 

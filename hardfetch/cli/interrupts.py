@@ -12,12 +12,11 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Protocol
 
-from hardfetch.cli import console, exits
+from hardfetch.cli import console, early, exits
 
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _LAST_WORD = 2.0  # seconds from the second signal to the end, whatever waits
 
 
@@ -49,10 +48,11 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         """Put the handlers in place."""
-        for number in _SIGNALS:
+        for number in early.SIGNALS:
             self._before[number] = signal.signal(number, self._handle)
         if self._reloads:
             self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
+        early.check()  # from here on none can be missed
         return self
 
     def __exit__(

@@ -357,6 +357,24 @@ class TestSignals:
         assert time.monotonic() - began < 10
         assert len(records(out)) <= 20
 
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_one_at_any_moment_of_the_start_is_an_interrupt(
+        self, site: FaultSite, tmp_path: Path, number: int
+    ) -> None:
+        out = tmp_path / "out"
+        urls = [site.url("/1k")] * 50 + [site.url("silent-mid-body")]
+        options = ("-o", str(out), "--drain", "0", "--max-per-host", "0")
+        for part in range(8):
+            with started("fetch", *urls, *options) as process:
+                wait_until(lambda p=process: handles_sigterm(p.pid), "no handler")
+                time.sleep(part * 0.05)  # the moment is what is tried
+                process.send_signal(number)
+                _, err = process.communicate(timeout=LIMIT)
+            assert process.returncode == 3, err
+            assert b"Traceback" not in err
+            if out.exists():
+                assert out.read_bytes()[-1:] in (b"", b"\n")
+
     def test_a_silent_stdin_does_not_hold_it(self) -> None:
         with started("fetch", stdin=subprocess.PIPE) as process:
             assert process.stderr is not None

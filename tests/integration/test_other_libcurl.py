@@ -13,7 +13,7 @@ import truth
 from click.testing import CliRunner
 
 from hardfetch import Fetcher, OptionError
-from hardfetch.cli import cli
+from hardfetch.cli.group import cli
 from hardfetch.errors import EngineError
 from hardfetch.testing import FaultSite, content
 
