@@ -26,6 +26,7 @@ __all__ = ["CHECKS", "proxy_url", "settle"]
 
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 _MOST_PATTERNS = 64
+_LIMITS_MOST = 16 << 20  # bytes of a limits file
 
 
 def proxy_url(name: str, value: Any) -> str:
@@ -80,7 +81,9 @@ def _limits(name: str, value: Any) -> dict[str, Any]:
         raise OptionError(f"{name}: give the path of a limits file, or a LimitTable")
     path = Path(os.fspath(value))
     try:
-        return {"_limits_text": (path.read_text("utf-8"), str(path))}
+        return {
+            "_limits_text": (values.read_file(path, _LIMITS_MOST).decode(), str(path))
+        }
     except (OSError, ValueError) as exc:
         why = getattr(exc, "strerror", None) or "not UTF-8"
         raise OptionError(f"{name}: {values.shown(str(path))}: {why}") from None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardfetch import values
 from hardfetch.errors import OptionError
 from hardfetch.proxy import Proxy, parse_proxies
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["ProxySource"]
+
+_MOST = 64 << 20  # bytes of a list of proxies
 
 
 class ProxySource:
@@ -51,7 +54,7 @@ class ProxySource:
         if self._path is not None:
             self._seen = self._look()
             try:
-                text = self._path.read_text("utf-8")
+                text = values.read_file(self._path, _MOST).decode()
             except (OSError, ValueError) as error:
                 why = getattr(error, "strerror", None) or "not UTF-8"
                 raise OptionError(f"proxy file {self._name()}: {why}") from None

@@ -7,11 +7,15 @@ what would be right. Passwords never get into these messages: URLs are not echoe
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hardfetch.errors import OptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SECONDS = re.compile(
     r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*", re.IGNORECASE
@@ -42,6 +46,18 @@ def shown(value: Any) -> str:
     text = _PASSWORD.sub(r"\1***@", text)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def read_file(path: Path, most: int) -> bytes:
+    """Return what a file holds, which an option names.
+
+    Raises OSError, EFBIG too: a device, say, of which there is no end.
+    """
+    with path.open("rb") as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it holds more than {most >> 20} MiB")
+    return data
 
 
 def _refuse(name: str, value: Any, remedy: str) -> OptionError:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hardfetch.summary import Summary
 
 _STDOUT = 1
+_DATA_MOST = 256 << 20  # bytes of a body, which every request holds in memory
 _READ = 64 << 10  # bytes of input at a time; the estimate of the total is no finer
 
 
@@ -133,7 +134,7 @@ class _Command:
         data = self._options.get("data")
         if isinstance(data, str) and data.startswith("@"):
             try:
-                self._options["data"] = Path(data[1:]).read_bytes()
+                self._options["data"] = values.read_file(Path(data[1:]), _DATA_MOST)
             except OSError as error:
                 reason = f"data: {data[1:]!r} can't be read: {error.strerror}"
                 raise OptionError(reason) from None

@@ -156,3 +156,16 @@ def test_stop_ends_the_wait_for_a_fifo_at_both_ends(urls: Path, tmp_path: Path) 
         assert summary.interrupted
         assert summary.records == 0
         assert time.monotonic() - began < 3
+
+
+@pytest.mark.parametrize(
+    ("option", "prefix"), [("data", "@"), ("proxy-file", ""), ("limits", "")]
+)
+def test_a_file_without_end_is_refused_by_its_options_name(
+    urls: Path, option: str, prefix: str
+) -> None:
+    code, text = run(urls, f"--{option}", f"{prefix}/dev/zero")
+    assert code == 2
+    assert f"--{option}" in text or "proxy file" in text
+    assert "it holds more than" in text
+    assert "Traceback" not in text
