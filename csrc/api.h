@@ -67,6 +67,8 @@ typedef struct hf_config {
     int32_t report_unanswered; /* 1: what a stop leaves unfetched gets `shutdown` */
     int32_t validate; /* 1: an answer's record waits for a verdict: hf_verdict.content;
                          where that asks for it, another record of it follows */
+    int32_t ask_hops; /* 1: where a redirect leads to, policy is asked before it is
+                         followed: HF_EV_HOP */
     int32_t paused;   /* 1: nothing starts before hf_engine_resume */
 
     const char *libcurl;      /* path of the shared object */
@@ -127,6 +129,7 @@ typedef struct hf_stats {
     uint64_t socket_actions;
     uint64_t connects;     /* sockets opened */
     uint64_t shortages;    /* attempts put off for want of descriptors or ports */
+    uint64_t breakers;     /* times that the breaker of some host opened */
     uint64_t stalls;       /* libcurl calls longer than 200 ms */
     uint64_t loops_leaked; /* loops given up by the watchdog */
     uint64_t deadlines_fired;
@@ -157,7 +160,8 @@ typedef struct hf_event {
     char retry_after[64];  /* header as it came, cut; "" = none */
     char date[64];         /* likewise, for the server's clock */
     char session[64];      /* cut */
-    char host[256];        /* host:port, cut */
+    char host[256];        /* host:port that was asked last, cut */
+    char *url; /* with HF_EV_HOP, else NULL: in memory of its own, for hf_event_clear */
 } hf_event;
 
 enum {
@@ -168,7 +172,9 @@ enum {
     HF_EV_PROBE = 16,     /* the one that a closed gate or breaker let through */
     HF_EV_MATCHED = 32,   /* the body holds one of body_patterns */
     HF_EV_ALIVE = 64,     /* the host answered another since this one began */
-    HF_EV_NEWS = 128      /* told for information: the record is out, no verdict */
+    HF_EV_NEWS = 128,     /* told for information: the record is out, no verdict */
+    HF_EV_HOP = 256,      /* a redirect leads to `url`; retry: 1 follows it */
+    HF_EV_OPENED = 512    /* the breaker of host has opened; NEWS of no request */
 };
 
 typedef struct hf_verdict {
@@ -177,7 +183,8 @@ typedef struct hf_verdict {
     int32_t fresh;   /* 1: on a new connection */
     int32_t silent;  /* 1: counts as no retry */
     int32_t content; /* 1: what the record holds is bad, policy is to be asked */
-    int32_t type;  /* HF_T_… that a request ends as which was held and never tried */
+    int32_t type;  /* HF_T_… that a request ends as which was held and never tried, or
+                      whose redirect is not followed */
     int32_t exit;  /* number of the exit for the next attempt, -1 = none */
     int64_t delay; /* us */
     char proxy[512]; /* URL for the next attempt; "" = as before */
@@ -307,6 +314,9 @@ int hf_engine_output_arm(hf_engine *e);
  * Returns the count, HF_EAGAIN after the time, HF_EEND when no more can come, HF_EINTR.
  */
 int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout);
+
+/* Frees what an event holds. Each event is to be cleared once. */
+void hf_event_clear(hf_event *event);
 
 /* Answers them. A verdict for a request that has ended meanwhile is passed over. */
 int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n);

@@ -131,7 +131,16 @@ void hf_attempt_start(hf_loop *l, hf_request *r) {
     }
 }
 
+/* A redirect is to be followed: at once to the same host, if that may be asked again;
+ * else the request waits for its turn there. */
 static void hop(hf_loop *l, hf_transfer *t) {
+    hf_request *r = t->req;
+    if (!hf_shard_stays(l->shard, r, l->now)) {
+        leave_lane(t);
+        hf_transfer_rest(t);
+        hf_shard_leave(l->shard, r, l->now);
+        return;
+    }
     if (hf_transfer_hop(t, l->now) != 0) {
         hf_transfer_abort(t, HF_T_OUT_OF_MEMORY, l->now);
         settle(l, t);

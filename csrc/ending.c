@@ -301,8 +301,8 @@ static bool take_hop(hf_transfer *t, hf_url *next, const uint8_t *location, size
         hf_url_free(next);
         return refuse(o, HF_T_REDIRECT_LOOP, NULL);
     }
-    t->strip |= !hf_url_same_origin(t->url, next);
-    t->to_get |= to_get;
+    t->resp->strip |= !hf_url_same_origin(t->url, next);
+    t->resp->to_get |= to_get;
     hf_url_free(&r->final);
     r->final = *next;
     return true;

@@ -340,6 +340,7 @@ static void add_counts(const hf_shard *s, hf_stats *o) {
     ADD(socket_actions, socket_actions);
     ADD(connects, connects);
     ADD(shortages, shortages);
+    ADD(breakers, breakers);
     ADD(deadlines_fired, deadlines_fired);
     for (int i = 0; i < 6; i++) {
         ADD(by_class[i], by_class[i]);

@@ -1,6 +1,7 @@
 /* Policy's side of the engine: outcomes to judge, verdicts, and orders for hosts and
  * exits. Contracts: api.h.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
@@ -52,6 +53,11 @@ int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout) {
         return HF_EINTR;
     }
     return no_more_events(e) ? HF_EEND : HF_EAGAIN;
+}
+
+void hf_event_clear(hf_event *event) {
+    free(event->url);
+    event->url = NULL;
 }
 
 int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n) {

@@ -194,6 +194,7 @@ static void hurt(hf_pace *p, hf_grant grant, int64_t now) {
     bool half_open = grant.probe && p->open_until != 0;
     if (half_open || (p->streak >= p->limits->breaker_failures && p->open_until == 0)) {
         p->open_until = now + p->limits->breaker_open;
+        p->opened++;
     }
 }
 

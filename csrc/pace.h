@@ -32,6 +32,7 @@ typedef struct hf_pace {
     int64_t last_ok;              /* last sign of life; INT64_MIN = none */
     uint64_t requests;            /* first attempts started */
     int32_t streak;               /* failures in a row */
+    uint32_t opened;              /* times that the breaker opened */
     bool held;                    /* somebody waits for next_at */
     bool probing;                 /* the probe is under way */
     hf_adaptive adaptive;

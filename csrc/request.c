@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "response.h"
 #include "urlsafe.h"
 
 enum { INPUT_CAP = 4096 }; /* bytes kept of a line in which no url was found */
@@ -402,6 +403,11 @@ bool hf_method_idempotent(hf_slice m) {
         }
     }
     return false;
+}
+
+const hf_url *hf_request_url(const hf_request *r) {
+    const hf_response *resp = r->response;
+    return resp != NULL && resp->final.text != NULL ? &resp->final : &r->url;
 }
 
 hf_slice hf_request_method(const hf_settings *s, const hf_request *r) {

@@ -47,6 +47,7 @@ typedef struct hf_request {
     struct hf_host *host;         /* while queued or in flight */
     struct hf_transfer *transfer; /* while running */
     struct hf_response *response; /* of the last attempt, until the record is out */
+    struct hf_ticket *ticket;     /* for a hop to another shard's host: shard_hop.h */
     struct hf_request *same;      /* next in the shard's table by seq */
     hf_due due;                   /* in the shard's heap */
     hf_due hard;                  /* hard limit of the attempt, for the watchdog */
@@ -56,7 +57,10 @@ typedef struct hf_request {
     size_t charge;         /* bytes against the window */
     int64_t accepted;      /* us, monotonic */
     int64_t first_start;   /* us; 0 = never started */
-    int64_t attempt_start; /* us */
+    int64_t attempt_start; /* us; waits between two hops are not counted */
+    int64_t hop_start;     /* us; since when its host is asked */
+    int64_t hop_left;      /* us; while hopping, since when it waits */
+    int64_t spent;         /* us; while hopping, what the attempt took so far */
     int64_t job_due;       /* us, HF_NEVER = off */
     int64_t wait;          /* us of back-off before the running attempt */
     hf_limits limits;
@@ -80,6 +84,9 @@ typedef struct hf_request {
     bool provisional; /* its record is out, and waits for a verdict on its content */
     bool checked;     /* that was given: the next record is the last one */
     bool held;        /* waits for a verdict before its first attempt */
+    bool hopping;     /* a redirect has led on, and its host has not been asked yet */
+    bool lent;        /* its ticket is back, and granted */
+    bool is_ticket;   /* it is the first part of an hf_ticket */
     bool asks;        /* the others of its host wait while it looks the name up */
     bool cancelled;
     bool leaked;    /* libcurl may hold its body: freed with the shard */
@@ -126,6 +133,10 @@ int hf_request_note_attempt(hf_request *r, int status, int64_t elapsed,
 
 /* True for the one caller that may report the request. Any thread. */
 bool hf_request_claim(hf_request *r);
+
+/* What is asked for now: the URL as given, or where the last redirect led to. Valid as
+ * long as the request, but until the next hop or attempt only. */
+const hf_url *hf_request_url(const hf_request *r);
 
 /* The method in use: the request's, else the engine's, else GET or POST. */
 hf_slice hf_request_method(const hf_settings *s, const hf_request *r);

@@ -50,6 +50,7 @@ void hf_response_reset(hf_response *r, size_t keep) {
     hf_buf_reset(&r->body, keep);
     free_hops(r);
     r->cookies = 0;
+    r->to_get = r->strip = false;
     r->decoded = false;
     r->wire_size = 0;
 }

@@ -40,6 +40,8 @@ typedef struct hf_response {
     bool endless;  /* a Content-Length says more than any body can have */
     bool decoded;  /* a content encoding was taken off */
     bool reused;   /* the connection had served before */
+    bool to_get;   /* a redirect has turned the method into GET */
+    bool strip;    /* a redirect crossed origins: sensitive headers stay away */
     hf_range location;
     hf_range content_type;
     hf_range retry_after;

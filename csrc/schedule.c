@@ -35,6 +35,17 @@ static void list_append(hf_host_list *l, hf_host *h) {
     l->last = h;
 }
 
+static void list_prepend(hf_host_list *l, hf_host *h) {
+    h->ready_prev = NULL;
+    h->ready_next = l->first;
+    if (l->first != NULL) {
+        l->first->ready_prev = h;
+    } else {
+        l->last = h;
+    }
+    l->first = h;
+}
+
 static void list_remove(hf_host_list *l, hf_host *h) {
     if (h->ready_prev != NULL) {
         h->ready_prev->ready_next = h->ready_next;
@@ -227,9 +238,10 @@ static void settle(hf_schedule *s, hf_host *h, int64_t now) {
     }
 }
 
-static void enqueue(hf_host *h, hf_request *r, bool front) {
-    r->next = front ? h->first : NULL;
-    r->prev = front ? NULL : h->last;
+/* Puts r behind `after`; NULL: to the front. */
+static void enqueue(hf_host *h, hf_request *r, hf_request *after) {
+    r->prev = after;
+    r->next = after != NULL ? after->next : h->first;
     if (r->next != NULL) {
         r->next->prev = r;
     } else {
@@ -244,6 +256,9 @@ static void enqueue(hf_host *h, hf_request *r, bool front) {
 }
 
 static void dequeue(hf_host *h, hf_request *r) {
+    if (h->eager == r) {
+        h->eager = r->prev;
+    }
     if (r->prev != NULL) {
         r->prev->next = r->next;
     } else {
@@ -259,15 +274,22 @@ static void dequeue(hf_host *h, hf_request *r) {
 }
 
 int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now) {
-    hf_host *h = find_or_add(s, r->url.hostport, r->url.hostport_len);
+    const hf_url *url = hf_request_url(r);
+    hf_host *h = find_or_add(s, url->hostport, url->hostport_len);
     if (h == NULL) {
         return HF_ENOMEM;
     }
     r->host = h;
     r->state = HF_R_QUEUED;
-    enqueue(h, r, again);
+    enqueue(h, r, again ? h->eager : h->last);
+    h->eager = again ? r : h->eager;
     s->queued++;
     settle(s, h, now);
+    if (h->ready && (r->hopping || r->is_ticket)) {
+        /* What is under way goes on before anything new begins. */
+        list_remove(&s->ready, h);
+        list_prepend(&s->ready, h);
+    }
     return 0;
 }
 
@@ -286,9 +308,9 @@ static void wait_until(hf_schedule *s, hf_host *h, int64_t until, int64_t now) {
 
 /* What has an identity of its own shares no names with the others. */
 static bool may_ask(const hf_schedule *s, const hf_request *r) {
-    return s->asks_names && r->proxy.p == NULL && r->session.p == NULL &&
-           r->impersonate.p == NULL && r->http_version.p == NULL &&
-           r->next_proxy == NULL;
+    return s->asks_names && !r->is_ticket && r->proxy.p == NULL &&
+           r->session.p == NULL && r->impersonate.p == NULL &&
+           r->http_version.p == NULL && r->next_proxy == NULL;
 }
 
 static void ask_name(hf_schedule *s, hf_host *h, hf_request *r, int64_t now) {
@@ -335,6 +357,18 @@ hf_request *hf_schedule_pop(hf_schedule *s, int64_t now, bool *refused) {
     return NULL;
 }
 
+bool hf_schedule_again(hf_schedule *s, hf_request *r, const hf_pace_end *end,
+                       int64_t now) {
+    int64_t until;
+    hf_pace *p = &r->host->pace;
+    if (r->grant.probe || hf_pace_ask(p, now, &until) != HF_PACE_GO) {
+        return false;
+    }
+    hf_pace_finish(p, r->grant, end, now);
+    r->grant = hf_pace_start(p, r->n_attempts == 0, next_random(s), now);
+    return true;
+}
+
 void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now) {
     hf_host *h = r->host;
     h->in_flight--;
@@ -345,7 +379,8 @@ void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now) {
         h->waiting = false;
     }
     hf_pace_take_back(&h->pace, r->grant);
-    enqueue(h, r, true);
+    enqueue(h, r, NULL);
+    h->eager = h->eager != NULL ? h->eager : r;
     s->queued++;
     settle(s, h, now);
 }
@@ -386,6 +421,15 @@ hf_host *hf_schedule_host(hf_schedule *s, const char *key, uint32_t n, int64_t n
     hf_host *h = find_or_add(s, key, n);
     if (h != NULL) {
         settle(s, h, now);
+    }
+    return h;
+}
+
+hf_host *hf_schedule_guest(hf_schedule *s, const char *key, uint32_t n, int64_t now) {
+    hf_host *h = hf_schedule_host(s, key, n, now);
+    if (h != NULL) {
+        h->pace.limits = NULL;
+        h->max_in_flight = 0;
     }
     return h;
 }

@@ -20,7 +20,8 @@ typedef struct hf_host {
     struct hf_host *ready_prev;
     hf_request *first; /* queue */
     hf_request *last;
-    hf_due due; /* when to ask its pace again, in the shard's heap */
+    hf_request *eager; /* the last of those in front that go before the others */
+    hf_due due;        /* when to ask its pace again, in the shard's heap */
     hf_pace pace;
     int64_t known_until;   /* us: its name was looked up; HF_NEVER = an address */
     int32_t max_in_flight; /* 0 = no limit */
@@ -67,7 +68,8 @@ int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap);
 /* Frees the hosts. Requests still queued stay their owner's. */
 void hf_schedule_free(hf_schedule *s);
 
-/* Appends r to its host's queue; at its head with again, for a retry.
+/* Appends r to the queue of the host that it asks now; with again, for a retry or a
+ * redirect, in front of all that are there for the first time.
  * Returns 0 or HF_ENOMEM. */
 int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now);
 
@@ -75,6 +77,11 @@ int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now);
  * With *refused its host's breaker is open: it is out of the backlog and must end as
  * `host_unavailable`. Returns NULL when none may start. */
 hf_request *hf_schedule_pop(hf_schedule *s, int64_t now, bool *refused);
+
+/* Whether r, in flight, may ask its host once more at once, after its request came to
+ * `end`. Where it may, the next one has begun. */
+bool hf_schedule_again(hf_schedule *s, hf_request *r, const hf_pace_end *end,
+                       int64_t now);
 
 /* Puts back what hf_schedule_pop gave, as if it had not been taken. */
 void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now);
@@ -95,6 +102,10 @@ void hf_schedule_due(hf_schedule *s, hf_host *h);
 
 /* The host by its key, made when it is not there; NULL without memory. */
 hf_host *hf_schedule_host(hf_schedule *s, const char *key, uint32_t n, int64_t now);
+
+/* The same for a host of another shard, which has limits there only: whoever is queued
+ * here has been let through. */
+hf_host *hf_schedule_guest(hf_schedule *s, const char *key, uint32_t n, int64_t now);
 
 /* The pace of a host was changed from outside: let it be asked again. */
 void hf_schedule_touch(hf_schedule *s, hf_host *h);

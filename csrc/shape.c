@@ -33,7 +33,7 @@ static bool in_list(const uint8_t *name, size_t n, const char *const *list) {
 
 hf_slice hf_shape_method(const hf_transfer *t) {
     static const uint8_t get[] = "GET";
-    if (t->to_get) {
+    if (t->resp->to_get) {
         return (hf_slice){get, 3};
     }
     return hf_request_method(t->identity->loop->settings, t->req);
@@ -42,7 +42,7 @@ hf_slice hf_shape_method(const hf_transfer *t) {
 /* The request body of this hop; p NULL when there is none. */
 static hf_slice body_of(const hf_transfer *t) {
     const hf_config *c = &t->identity->loop->settings->c;
-    if (t->to_get) {
+    if (t->resp->to_get) {
         return (hf_slice){NULL, 0};
     }
     if (t->req->body.p != NULL) {
@@ -117,10 +117,11 @@ static bool is_merged(const hf_transfer *t, const uint8_t *name, size_t n) {
 
 static bool withheld(const hf_transfer *t, const uint8_t *name, size_t n) {
     const hf_config *c = &t->identity->loop->settings->c;
-    if (t->strip && (in_list(name, n, c->sensitive) || same_name(name, n, "Host"))) {
+    if (t->resp->strip &&
+        (in_list(name, n, c->sensitive) || same_name(name, n, "Host"))) {
         return true;
     }
-    return t->to_get && describes_body(name, n);
+    return t->resp->to_get && describes_body(name, n);
 }
 
 static int add_defaults(hf_transfer *t) {
@@ -169,7 +170,7 @@ static int build_headers(hf_transfer *t, bool body) {
 
 static int set_headers(hf_transfer *t, bool body) {
     const hf_curl *c = t->identity->loop->curl;
-    bool own = t->req->n_headers > 0 || body || t->strip || t->to_get ||
+    bool own = t->req->n_headers > 0 || body || t->resp->strip || t->resp->to_get ||
                (t->identity->cookies && has_header(t, "Cookie"));
     if (!own && t->headers == NULL) {
         return 0;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "shard_parts.h"
+#include "shard_hop.h"
 
 /* Outcomes that may wait for policy; past that, admission stops. */
 #define EVENT_SLOTS 1024
@@ -50,6 +50,9 @@ static void free_held(hf_shard *s) {
         while (s->held.at[i] != NULL) {
             hf_request *r = s->held.at[i];
             hf_held_remove(&s->held, r);
+            if (r->lent) {
+                hf_request_free(&r->ticket->stand_in);
+            }
             hf_shard_recycle(s, r->response);
             hf_request_free(r);
         }
@@ -57,8 +60,17 @@ static void free_held(hf_shard *s) {
     hf_held_free(&s->held);
 }
 
+static void free_events(hf_shard *s) {
+    hf_event ev;
+    while (s->events.slot_size > 0 && hf_slots_pop(&s->events, &ev, 1) > 0) {
+        hf_event_clear(&ev);
+    }
+    hf_slots_free(&s->events);
+}
+
 void hf_shard_free(hf_shard *s) {
     hf_request *r;
+    hf_shard_free_tickets(s);
     free_held(s);
     while ((r = hf_requests_take(&s->orphans)) != NULL) {
         hf_request_free(r);
@@ -68,7 +80,7 @@ void hf_shard_free(hf_shard *s) {
     hf_heap_free(&s->hards);
     hf_schedule_free(&s->schedule);
     hf_encoder_free(&s->encoder);
-    hf_slots_free(&s->events);
+    free_events(s);
     hf_ring_free(&s->ring);
     if (s->wake.fd >= 0) {
         hf_wake_free(&s->wake);
@@ -128,7 +140,11 @@ static void file_all(hf_shard *s, hf_requests *list, int64_t *now) {
     hf_request *r;
     while ((r = hf_requests_take(list)) != NULL) {
         *now = r->accepted > *now ? r->accepted : *now;
-        hf_shard_file(s, r, *now);
+        if (r->is_ticket) {
+            hf_shard_ticket(s, r, *now);
+        } else {
+            hf_shard_file(s, r, *now);
+        }
     }
 }
 

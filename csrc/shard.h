@@ -41,7 +41,7 @@ typedef struct hf_counts {
     hf_stat queued, in_flight, parked, policy; /* momentary */
     hf_stat by_class[6];
     hf_stat by_type[48];
-    hf_stat bytes_wire, bytes_body, ring_full, shortages;
+    hf_stat bytes_wire, bytes_body, ring_full, shortages, breakers;
     hf_stat epoll_waits, epoll_ctls, timer_sets, socket_actions, connects;
     hf_stat deadlines_fired, overrun_max;
     hf_stat overrun[128];
@@ -118,6 +118,14 @@ hf_request *hf_shard_next(hf_shard *s, int64_t now);
 /* Whether hf_shard_next could give one. With false, the shard is woken when a slot
  * comes free. Between hf_wake_prepare and the wait. */
 bool hf_shard_may_start(hf_shard *s, int64_t now);
+
+/* Whether the redirect that a running request was given leads to the host that it has
+ * asked, which may be asked again at once: its hop has begun then. */
+bool hf_shard_stays(hf_shard *s, hf_request *r, int64_t now);
+
+/* Else: takes a running request from its host and lets it wait for its turn where the
+ * redirect leads to. hf_shard_next gives it again, in the same attempt. */
+void hf_shard_leave(hf_shard *s, hf_request *r, int64_t now);
 
 /* Ends the attempt of a running request, whose outcome and response are set: it goes to
  * policy or gets its record. One that failed for want of descriptors or ports comes

@@ -1,14 +1,12 @@
 /* What may start now: the backlog, slots in flight, exits. */
 #include <stdlib.h>
 
-#include "shard_parts.h"
+#include "shard_hop.h"
 
 /* us between two looks for an exit while none is free. */
 #define EXIT_LOOK 50000
 
-/* Room for every due that may come, so that no limit is ever lost for want of memory.
- */
-static int reserve_dues(hf_shard *s) {
+int hf_shard_reserve(hf_shard *s) {
     int32_t n = (int32_t)s->held.n;
     int rc = hf_heap_reserve(&s->hards, n);
     return rc != 0 ? rc
@@ -30,7 +28,7 @@ void hf_shard_file(hf_shard *s, hf_request *r, int64_t now) {
         hf_shard_drop(s, r, now);
         return;
     }
-    if (reserve_dues(s) != 0) {
+    if (hf_shard_reserve(s) != 0) {
         refuse(s, r, now);
         return;
     }
@@ -95,11 +93,18 @@ bool hf_shard_may_start(hf_shard *s, int64_t now) {
            (uint64_t)s->settings->c.max_concurrency;
 }
 
-/* The next request whose host lets it start; those that it refuses get their record. */
+/* The next request whose host lets it start; those that it refuses get their record,
+ * and tickets go home. */
 static hf_request *pop(hf_shard *s, int64_t now) {
     bool refused;
     hf_request *r;
-    while ((r = hf_schedule_pop(&s->schedule, now, &refused)) != NULL && refused) {
+    while ((r = hf_schedule_pop(&s->schedule, now, &refused)) != NULL &&
+           (refused || r->is_ticket)) {
+        if (r->is_ticket) {
+            int32_t type = refused ? HF_T_HOST_UNAVAILABLE : HF_T_NONE;
+            hf_shard_answer_ticket(s, r, type, now);
+            continue;
+        }
         hf_outcome_set(&r->outcome, HF_T_HOST_UNAVAILABLE, HF_P_QUEUE, HF_O_LOCAL,
                        NULL);
         hf_shard_report(s, r, now);
@@ -148,7 +153,7 @@ static bool lack_exit(hf_shard *s, hf_request *r, int64_t until, int64_t now) {
 static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
     hf_exits *x = &s->shared->exits;
     hf_pick pick;
-    if (r->proxy.p != NULL || !hf_exits_active(x)) {
+    if (r->hopping || r->proxy.p != NULL || !hf_exits_active(x)) {
         return true;
     }
     hf_wish wish = {r->session.p, r->session.n, r->url.hostport, r->url.hostport_len};
@@ -174,6 +179,22 @@ static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
         return lack_exit(s, r, now, now);
     }
     return true;
+}
+
+/* Lets the clock of the attempt run: a new one, or from where it stood at the last hop.
+ */
+static void begin(hf_shard *s, hf_request *r, int64_t now) {
+    r->attempt_start = r->hop_start = now;
+    if (r->hopping) {
+        r->hopping = false;
+        r->attempt_start -= r->spent;
+        r->wait += now - r->hop_left;
+    } else {
+        hf_stat_add(&s->counts.started, 1);
+    }
+    r->state = HF_R_RUNNING;
+    hf_requests_append(&s->running, r);
+    hf_heap_set(&s->hards, &r->hard, r->attempt_start + r->limits.hard);
 }
 
 hf_request *hf_shard_next(hf_shard *s, int64_t now) {
@@ -202,10 +223,6 @@ hf_request *hf_shard_next(hf_shard *s, int64_t now) {
     if (r->first_start == 0) {
         r->first_start = now;
     }
-    r->attempt_start = now;
-    r->state = HF_R_RUNNING;
-    hf_requests_append(&s->running, r);
-    hf_heap_set(&s->hards, &r->hard, now + r->limits.hard);
-    hf_stat_add(&s->counts.started, 1);
+    begin(s, r, now);
     return r;
 }

@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard_parts.h"
-#include "transfer.h"
+#include "shard_hop.h"
 
 /* us that a refusal closes a gate for until policy has said how long. */
 #define GATE_FIRST 500000
@@ -25,79 +24,6 @@ static bool policy_wants(const hf_shard *s, const hf_request *r) {
     }
     return status >= 0 && status < 600 &&
            (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
-}
-
-static void fill_event(const hf_request *r, const char *host, int64_t now,
-                       hf_event *ev) {
-    memset(ev, 0, sizeof *ev);
-    const hf_outcome *o = &r->outcome;
-    const hf_response *resp = r->response;
-    const hf_attempt *last = &r->attempts[r->n_attempts - 1];
-    ev->seq = r->seq;
-    ev->type = o->type;
-    ev->phase = o->phase;
-    ev->origin = o->origin;
-    ev->status = resp != NULL ? resp->status : 0;
-    ev->curl_code = o->curl_code;
-    ev->attempt = r->n_attempts;
-    ev->elapsed = last->elapsed;
-    ev->since = now - r->accepted;
-    ev->left = r->job_due == HF_NEVER ? -1 : r->job_due - now;
-    ev->flags = (resp != NULL && resp->reused ? HF_EV_REUSED : 0) |
-                (o->phase >= HF_P_SEND || o->type == HF_T_NONE ? HF_EV_SENT : 0) |
-                (r->fresh ? HF_EV_FRESH : 0) | (r->grant.probe ? HF_EV_PROBE : 0) |
-                (r->matched ? HF_EV_MATCHED : 0) | (r->host_alive ? HF_EV_ALIVE : 0);
-    ev->proxy = r->exit;
-    ev->pair_failures = r->pair_failures;
-    ev->host_requests = (int64_t)r->host_requests;
-    size_t ns =
-        r->session.n < sizeof ev->session - 1 ? r->session.n : sizeof ev->session - 1;
-    if (ns > 0) {
-        memcpy(ev->session, r->session.p, ns);
-    }
-    size_t n = strlen(host);
-    n = n < sizeof ev->host - 1 ? n : sizeof ev->host - 1;
-    memcpy(ev->host, host, n);
-}
-
-static size_t copy_range(const hf_response *resp, hf_range at, char *out, size_t cap) {
-    size_t n = at.len < cap - 1 ? at.len : cap - 1;
-    if (n > 0) {
-        memcpy(out, resp->head.data + at.at, n);
-    }
-    out[n] = '\0';
-    return n;
-}
-
-static bool ask_policy(hf_shard *s, hf_request *r, int flags, int64_t now) {
-    hf_event ev;
-    fill_event(r, r->url.hostport, now, &ev);
-    ev.flags |= flags;
-    ev.exit_quiet = r->exit >= 0 ? hf_exits_quiet(&s->shared->exits, r->exit, now) : -1;
-    if (hf_method_idempotent(hf_request_method(s->settings, r))) {
-        ev.flags |= HF_EV_IDEMPOTENT;
-    }
-    if (r->response != NULL) {
-        copy_range(r->response, r->response->retry_after, ev.retry_after,
-                   sizeof ev.retry_after);
-        copy_range(r->response, r->response->date, ev.date, sizeof ev.date);
-    }
-    return hf_slots_push(&s->events, &ev) == 0;
-}
-
-static void judge(hf_shard *s, hf_request *r, int64_t now) {
-    r->state = HF_R_JUDGED;
-    hf_heap_set(&s->heap, &r->due, r->job_due);
-    if (s->unjudged.first != NULL || !ask_policy(s, r, 0, now)) {
-        hf_requests_append(&s->unjudged, r);
-    }
-    hf_stat_add(&s->counts.policy, 1);
-}
-
-void hf_shard_ask(hf_shard *s, int64_t now) {
-    while (s->unjudged.first != NULL && ask_policy(s, s->unjudged.first, 0, now)) {
-        hf_requests_take(&s->unjudged);
-    }
 }
 
 /* Whether policy closes gates for this status: it asks to see it then. */
@@ -127,29 +53,48 @@ static int exit_news(const hf_outcome *e, int status) {
                                     : HF_EXIT_NO_NEWS;
 }
 
-/* Ends the flight: host and engine may start another. */
+void hf_shard_leave_host(hf_shard *s, hf_request *r, const hf_pace_end *end,
+                         int64_t now) {
+    hf_host *h = r->host;
+    uint32_t opened = h->pace.opened;
+    if (end->type == HF_T_NONE && is_gate(s, end->status)) {
+        hf_pace_close_gate(&h->pace, now + GATE_FIRST, now);
+    }
+    hf_schedule_landed(&s->schedule, r, end, now);
+    if (h->pace.opened != opened) {
+        hf_stat_add(&s->counts.breakers, 1);
+        hf_shard_tell_opened(s, h);
+    }
+}
+
+void hf_shard_land(hf_shard *s, hf_request *r, const hf_pace_end *end, int64_t now) {
+    hf_requests_remove(&s->running, r);
+    hf_heap_remove(&s->heap, &r->due);
+    hf_heap_remove(&s->hards, &r->hard);
+    r->host_alive = r->host->pace.last_ok > r->hop_start;
+    r->host_requests = r->host->pace.requests;
+    hf_shard_leave_host(s, r, end, now);
+    hf_shard_give_slot(s);
+    r->transfer = NULL;
+    if (r->ticket != NULL) {
+        r->host_requests = r->ticket->host_requests;
+        hf_shard_return_ticket(r, end);
+    }
+}
+
+/* Ends the flight and the attempt: host, engine and exit may start another. */
 static void land(hf_shard *s, hf_request *r, int64_t now) {
     hf_pace_end end = {.type = r->outcome.type,
                        .origin = r->outcome.origin,
                        .status = r->response != NULL ? r->response->status : 0,
-                       .elapsed = now - r->attempt_start,
+                       .elapsed = now - r->hop_start,
                        .via_proxy = r->proxy_shown != NULL};
-    hf_requests_remove(&s->running, r);
-    hf_heap_remove(&s->heap, &r->due);
-    hf_heap_remove(&s->hards, &r->hard);
     if (r->exit >= 0) {
         hf_exits_end(&s->shared->exits, r->exit, exit_news(&r->outcome, end.status),
-                     end.elapsed, now);
+                     now - r->attempt_start, now);
         s->exits_at = 0; /* it may be free now */
     }
-    r->host_alive = r->host->pace.last_ok > r->attempt_start;
-    r->host_requests = r->host->pace.requests;
-    if (end.type == HF_T_NONE && is_gate(s, end.status)) {
-        hf_pace_close_gate(&r->host->pace, now + GATE_FIRST, now);
-    }
-    hf_schedule_landed(&s->schedule, r, &end, now);
-    hf_shard_give_slot(s);
-    r->transfer = NULL;
+    hf_shard_land(s, r, &end, now);
 }
 
 void hf_shard_abort(hf_shard *s, hf_request *r, int64_t now) {
@@ -202,7 +147,8 @@ static bool put_off(hf_shard *s, hf_request *r, int64_t now) {
 /* A host may refuse one exit and serve it others' pages: told pair by pair. */
 static void note_pair(hf_shard *s, hf_request *r, int status, int64_t now) {
     int news = exit_news(&r->outcome, status);
-    hf_wish w = {.host = r->url.hostport, .host_len = r->url.hostport_len};
+    const hf_url *url = hf_request_url(r);
+    hf_wish w = {.host = url->hostport, .host_len = url->hostport_len};
     bool served =
         news == HF_EXIT_ANSWERED && status != 403 && status != 429 && !r->matched;
     if (news != HF_EXIT_NO_NEWS) {
@@ -222,12 +168,12 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
         note_pair(s, r, status, now);
     }
     if (r->n_attempts > 0 && policy_wants(s, r)) {
-        judge(s, r, now);
+        hf_shard_judge(s, r, now);
         return;
     }
     if (r->exit >= 0 && (r->exit_probe || r->n_attempts > 1)) {
         /* Good news heals an exit; when there is no room for it, the next will do. */
-        ask_policy(s, r, HF_EV_NEWS, now);
+        hf_shard_tell(s, r, HF_EV_NEWS, now);
     }
     hf_shard_report(s, r, now);
 }
@@ -318,7 +264,7 @@ static void take_content(hf_shard *s, hf_request *r, bool bad, int64_t now) {
     }
     r->provisional = false;
     r->checked = r->matched = true;
-    if (s->unjudged.first != NULL || !ask_policy(s, r, 0, now)) {
+    if (s->unjudged.first != NULL || !hf_shard_tell(s, r, 0, now)) {
         hf_requests_append(&s->unjudged, r);
     }
 }
@@ -332,18 +278,23 @@ void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
         take_content(s, r, v->content != 0, now);
         return;
     }
+    if (r->hopping && v->retry && !s->stopping) {
+        leave_policy(s, r);
+        hf_shard_place(s, r, now);
+        return;
+    }
     if (v->retry && r->held && !s->stopping) {
         r->held = false;
         requeue(s, r, false, now); /* in the order in which they came */
         return;
     }
-    if (v->retry && !s->stopping) {
+    if (v->retry && !r->hopping && !s->stopping) {
         leave_unjudged(s, r);
         start_backoff(s, r, v, now);
         return;
     }
     leave_policy(s, r);
-    if (r->n_attempts == 0) {
+    if (r->n_attempts == 0 || r->hopping) {
         bool known = v->type > HF_T_NONE && v->type < HF_T_COUNT;
         hf_outcome_set(&r->outcome, known ? v->type : HF_T_CANCELLED, HF_P_QUEUE,
                        HF_O_LOCAL, NULL);
@@ -407,7 +358,11 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
     hf_request *r;
     while ((r = hf_schedule_any(&s->schedule)) != NULL) {
         hf_schedule_remove(&s->schedule, r, now);
-        hf_shard_drop(s, r, now);
+        if (r->is_ticket) {
+            hf_shard_answer_ticket(s, r, HF_T_SHUTDOWN, now);
+        } else {
+            hf_shard_drop(s, r, now);
+        }
     }
     for (uint32_t i = 0; i < s->held.size; i++) {
         hf_request *next;
@@ -419,8 +374,8 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
                 leave_policy(s, r);
                 bool lacked =
                     hf_shortage_is(r->outcome.type) && r->state == HF_R_BACKOFF;
-                if (lacked || r->n_attempts == 0) {
-                    hf_shard_drop(s, r, now); /* there was no attempt */
+                if (lacked || r->hopping || r->n_attempts == 0) {
+                    hf_shard_drop(s, r, now); /* no attempt was made to its end */
                 } else {
                     hf_shard_report(s, r, now);
                 }

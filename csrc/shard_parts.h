@@ -1,7 +1,7 @@
 /* The parts of a shard among themselves: admit, judge, report. The owner's thread only.
  *
- * Requests come in by shard_admit.c, end their attempts in shard_judge.c and leave by
- * shard_report.c; shard.c holds it together.
+ * Requests come in by shard_admit.c, go from host to host by shard_hop.c, end their
+ * attempts in shard_judge.c and leave by shard_report.c; shard.c holds it together.
  */
 #ifndef HF_SHARD_PARTS_H
 #define HF_SHARD_PARTS_H
@@ -17,11 +17,40 @@
 /* Takes a new request into the backlog; one that is invalid or too late is answered. */
 void hf_shard_file(hf_shard *s, hf_request *r, int64_t now);
 
+/* Room for every due that may come, so that no limit is ever lost for want of memory.
+ * Returns 0 or HF_ENOMEM. */
+int hf_shard_reserve(hf_shard *s);
+
 /* One transfer less in flight; wakes a shard that waits for that. */
 void hf_shard_give_slot(hf_shard *s);
 
+/* --- ask ---------------------------------------------------------------------------
+ */
+
+/* Tells policy of a request, with these HF_EV_… besides. Returns false when there is no
+ * room for it. */
+bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now);
+
+/* Lets a request wait for policy's verdict. */
+void hf_shard_judge(hf_shard *s, hf_request *r, int64_t now);
+
+/* Tells policy that the breaker of a host has opened. */
+void hf_shard_tell_opened(hf_shard *s, const hf_host *h);
+
+/* Puts what waited for room in the event ring before policy. */
+void hf_shard_ask(hf_shard *s, int64_t now);
+
 /* --- judge -------------------------------------------------------------------------
  */
+
+/* Ends the flight of a running request at its host, which came to `end`: host and
+ * engine may start another. Its exit stays its own. */
+void hf_shard_land(hf_shard *s, hf_request *r, const hf_pace_end *end, int64_t now);
+
+/* Ends the flight of r, or of a ticket, at its host, which came to `end`. Where policy
+ * closes gates for that, the host's is closed at once. */
+void hf_shard_leave_host(hf_shard *s, hf_request *r, const hf_pace_end *end,
+                         int64_t now);
 
 /* Applies a verdict of policy. One for a request that waits for none is passed over. */
 void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now);
@@ -31,9 +60,6 @@ bool hf_shard_cancel(hf_shard *s, uint64_t seq, int64_t now);
 
 /* Ends admission: the backlog is dropped, what waits for policy keeps its outcome. */
 void hf_shard_end_admission(hf_shard *s, int64_t now);
-
-/* Puts what waited for room in the event ring before policy. */
-void hf_shard_ask(hf_shard *s, int64_t now);
 
 /* --- report ------------------------------------------------------------------------
  */

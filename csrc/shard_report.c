@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard_parts.h"
+#include "shard_hop.h"
 
 /* Bodies above this are encoded one an iteration: tens of milliseconds each, which no
  * deadline shall wait for more than once. */
@@ -167,6 +167,9 @@ static void park(hf_shard *s, hf_request *r, bool front) {
 }
 
 void hf_shard_report(hf_shard *s, hf_request *r, int64_t now) {
+    if (r->hopping) {
+        hf_shard_end_hop(s, r, now);
+    }
     hf_heap_remove(&s->heap, &r->due);
     if (!hf_request_claim(r)) {
         return; /* the watchdog has reported it; its memory is the old loop's */
@@ -216,6 +219,9 @@ void hf_shard_drop(hf_shard *s, hf_request *r, int64_t now) {
         hf_outcome_set(&r->outcome, HF_T_SHUTDOWN, HF_P_QUEUE, HF_O_LOCAL, NULL);
         hf_shard_report(s, r, now);
         return;
+    }
+    if (r->hopping) {
+        hf_shard_end_hop(s, r, now);
     }
     hf_heap_remove(&s->heap, &r->due);
     hf_stat_add(&s->counts.dropped, 1);

@@ -78,8 +78,7 @@ static void reset_hop(hf_transfer *t, int64_t now) {
 int hf_transfer_start(hf_transfer *t, hf_request *r, int64_t now) {
     t->req = r;
     t->resp = r->response;
-    t->url = &r->url;
-    t->to_get = t->strip = false;
+    t->url = hf_request_url(r);
     r->transfer = t;
     free(r->proxy_shown);
     r->proxy_shown = NULL;

@@ -52,8 +52,6 @@ typedef struct hf_transfer {
     bool is_fresh;    /* FRESH_CONNECT is set */
     bool has_cookies; /* COOKIE is set: the caller's beside a session's */
     bool names_age; /* names that are too old are dropped with it: hf_lane_age_names */
-    bool to_get;    /* a redirect has turned the method into GET */
-    bool strip;     /* a redirect crossed origins: sensitive headers stay away */
     bool opened;    /* a connection was made for this hop */
     bool resolved;  /* an address was tried */
     bool connected; /* TCP was through when a socket was closed */
@@ -74,15 +72,16 @@ int hf_transfer_new(hf_identity *id, hf_transfer **out, hf_errbuf err);
 /* Frees it; it must not be in a multi. */
 void hf_transfer_free(hf_transfer *t);
 
-/* Gives it a request and sets the options of the first hop.
+/* Gives it a request and sets the options of its first hop, or of the next one where a
+ * redirect has led to another host.
  * Returns 0, or HF_ENOMEM / HF_ELIB. */
 int hf_transfer_start(hf_transfer *t, hf_request *r, int64_t now);
 
-/* Sets the options of the next hop after hf_transfer_end said so. */
+/* Sets the options of the next hop after hf_transfer_end said so: to the same host. */
 int hf_transfer_hop(hf_transfer *t, int64_t now);
 
 /* What libcurl's result means. Fills the request's outcome and the response.
- * Returns true when a redirect is to be followed: hf_transfer_hop, then add again. */
+ * Returns true when a redirect is to be followed. */
 bool hf_transfer_end(hf_transfer *t, int code, int64_t now);
 
 /* The end by a deadline (HF_DUE_…) that was due at `at`. Before the removal from the

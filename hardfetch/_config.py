@@ -170,6 +170,7 @@ class Config:
         self.c.output = output
         self.c.report_unanswered = report_unanswered
         self.c.validate = validate
+        self.c.ask_hops = options.robots == "obey"
         # With a table of exits nothing may start before that is there.
         self.c.paused = paused or options.proxies is not None
 

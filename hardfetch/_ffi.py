@@ -228,6 +228,13 @@ class Engine:
             rc = check(lib.hf_engine_events(handle, events, len(events), _us(seconds)))
         return None if rc == END else max(rc, 0)
 
+    @staticmethod
+    def take_url(event: Any) -> str:
+        """Return where an event's redirect leads to, and free it; "" without one."""
+        url = bytes(ffi.string(event.url)).decode("ascii") if event.url else ""
+        lib.hf_event_clear(ffi.addressof(event))
+        return url
+
     def verdicts(self, verdicts: list[Verdict]) -> None:
         """Answer events."""
         rows = [

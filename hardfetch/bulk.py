@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from hardfetch.options import Options
     from hardfetch.request import Packer
+    from hardfetch.robots_gate import RobotsGate
     from hardfetch.sink import Sink
 
 _JOIN_SECONDS = 0.2
@@ -144,9 +145,7 @@ class Run:
                 engine.stop(0.0)
             if skip is not None:
                 engine.skip(*skip)
-            self._judge = Judge(engine, self._options, make_policy(self._options))
-            self._judge.start()
-            stack.callback(self._judge.stop)
+            gate = self._start_policy(engine, stack)
             # The thread must not keep the run alive.
             writer = Writer(engine, out, weakref.WeakMethod(self._sink_failed))
             self._writer = writer
@@ -154,7 +153,8 @@ class Run:
             stack.callback(watch.end)
             start(writer)
             start(watch)
-            late = self._feed_and_wait(engine, writer, chunks, source)
+            feeder = Feeder(engine, self._packer, self._stop.is_set, gate)
+            late = self._feed_and_wait(engine, feeder, writer, chunks, source)
             self.stats()
             if writer.failure is not None:
                 raise writer.failure
@@ -166,15 +166,27 @@ class Run:
             elapsed=time.monotonic() - began,
             cpu=_cpu_seconds() - cpu,
             interrupted=self.interrupted,
-            policy=self._judge.report() if self._judge is not None else {},
+            policy=self.health(),
         )
 
+    def _start_policy(self, engine: _ffi.Engine, stack: ExitStack) -> RobotsGate | None:
+        gate = make_gate(engine, self._options, self._packer)
+        if gate is not None:
+            stack.callback(gate.close)
+        self._judge = Judge(engine, self._options, make_policy(self._options), gate)
+        self._judge.start()
+        stack.callback(self._judge.stop)
+        return gate
+
     def _feed_and_wait(
-        self, engine: _ffi.Engine, writer: Writer, chunks: Any, source: Any
+        self,
+        engine: _ffi.Engine,
+        feeder: Feeder,
+        writer: Writer,
+        chunks: Any,
+        source: Any,
     ) -> Exception | None:
         """Feed, then wait for the writer. Returns what the source's iterator raised."""
-        gate = make_gate(engine, self._options, self._packer)
-        feeder = Feeder(engine, self._packer, self._stop.is_set, gate)
         late: Exception | None = None
         try:
             try:
@@ -196,9 +208,6 @@ class Run:
             self._wait(writer)
             self.stats()
             raise
-        finally:
-            if gate is not None:
-                gate.close()
         return late
 
     def _feed_items(self, feeder: Feeder, items: Iterable[Any]) -> Exception | None:

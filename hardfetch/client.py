@@ -49,9 +49,9 @@ class Client:
         )
         self.engine = _ffi.Engine(config.c)
         self._life: Any = self.engine.own()
-        self._judge = Judge(self.engine, options, make_policy(options))
-        self._judge.start()
         self._gate = make_gate(self.engine, options, Packer(options))
+        self._judge = Judge(self.engine, options, make_policy(options), self._gate)
+        self._judge.start()
         self._desk = _Desk(self.engine, make_checker(self.engine, options))
         self._thread = threading.Thread(
             target=self._desk.dispatch, name="hardfetch-dispatcher", daemon=True

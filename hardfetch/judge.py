@@ -20,6 +20,7 @@ from hardfetch.errors import HardfetchError, OptionError
 from hardfetch.outcome import AvoidExit, CloseGate, Failure, ProxyUpdate, Verdict
 from hardfetch.policy import Policy
 from hardfetch.proxies import ProxyPool
+from hardfetch.proxy_loader import ProxyLoader
 from hardfetch.retry_after import parse_retry_after
 from hardfetch.sinks import warn
 
@@ -28,19 +29,19 @@ if TYPE_CHECKING:
     from hardfetch.options import Options
     from hardfetch.outcome import ProxyRow
     from hardfetch.proxy_health import ProxyHealth
+    from hardfetch.robots_gate import RobotsGate
     from hardfetch.tally import HostTrouble
 
 __all__ = ["Judge"]
 
 _BATCH = 256  # events taken at once
 _TURN = 0.5  # seconds of one call into the core
-_RENEW = 5.0  # seconds between two calls for proxies while none lives
 _LOOK = 0.25  # seconds between two looks at the proxies' file and at what C counts
 _JOIN_SECONDS = 2.0
 
 # HF_EV_… of csrc/api.h.
-_REUSED, _SENT, _IDEMPOTENT, _FRESH, _PROBE, _MATCHED, _ALIVE, _NEWS = (
-    1 << bit for bit in range(8)
+_REUSED, _SENT, _IDEMPOTENT, _FRESH, _PROBE, _MATCHED, _ALIVE, _NEWS, _HOP, _OPENED = (
+    1 << bit for bit in range(10)
 )
 _STATES = {"up": 0, "benched": 1, "dead": 2, "gone": 2}  # HF_EXIT_…
 _LEASES = {"": 0, "request": 1, "session": 2}  # HF_LEASE_…
@@ -59,15 +60,23 @@ def make_policy(options: Options) -> Policy:
 class Judge:
     """The thread. It ends with the engine's last request, or with the engine."""
 
-    def __init__(self, engine: Engine, options: Options, policy: Policy) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        options: Options,
+        policy: Policy,
+        gate: RobotsGate | None = None,
+    ) -> None:
+        """`gate`: says where redirects may lead to."""
         self.policy = policy
+        self._gate = gate
         self._engine = engine
+        source = options.proxies
         # A copy: others that use the same options look at the file by themselves.
-        self._source = copy.copy(options.proxies)
+        self._loader = ProxyLoader(copy.copy(source)) if source is not None else None
         self._lock = threading.Lock()  # over policy: the thread, and health()
-        self._reload = threading.Event()
         self._complained = False
-        self._looked = self._renewed = 0.0
+        self._looked = 0.0
         self._thread = threading.Thread(
             target=self._run, name="hardfetch-policy", daemon=True
         )
@@ -91,7 +100,8 @@ class Judge:
 
     def reload(self) -> None:
         """Load the proxies again within `_TURN`. Fit for a signal handler."""
-        self._reload.set()
+        if self._loader is not None:
+            self._loader.ask()
 
     def report(self) -> dict[str, Any]:
         """Return what policy did, for a summary; no credentials in it."""
@@ -134,6 +144,9 @@ class Judge:
             warn(f"the retry policy failed: {_trace()}")
 
     def _judge(self, events: list[Any], now: float) -> None:
+        self._let_hop([event for event in events if event.flags & _HOP])
+        self._note_opened([event for event in events if event.flags & _OPENED])
+        events = [event for event in events if not event.flags & (_HOP | _OPENED)]
         if not events:
             return
         failures = [_failure(event) for event in events]
@@ -152,6 +165,17 @@ class Judge:
         # Gates first: a retry must not slip through before its host is closed.
         self._send_orders(now)
         self._engine.verdicts(answers)
+
+    def _let_hop(self, events: list[Any]) -> None:
+        for event in events:
+            url = self._engine.take_url(event)
+            if self._gate is not None:
+                self._gate.settle(event.seq, url)
+
+    def _note_opened(self, events: list[Any]) -> None:
+        with self._lock:
+            for event in events:
+                self.policy.hosts.opened(_text(event.host))
 
     def _ask(self, failure: Failure, now: float, requests: int) -> list[Verdict]:
         try:
@@ -176,42 +200,22 @@ class Judge:
                 self._engine.exits(rows, options.wait_limit, options.sticky_ttl)
 
     def _look(self, now: float) -> None:
-        if now - self._looked < _LOOK and not self._reload.is_set():
+        pool, loader = self.policy.pool, self._loader
+        if pool is None or loader is None:
+            return
+        if now - self._looked < _LOOK and not loader.asked:
             return
         self._looked = now
-        pool = self.policy.pool
-        if pool is None:
-            return
         with self._lock:
             self._observe(pool, now)
-            self._load_again(pool, now)
+            found = loader.look(now, live=bool(pool.live()))
+            if found is not None:
+                pool.replace(found, now)
         self._send_orders(now)
 
     def _observe(self, pool: ProxyPool, now: float) -> None:
         for number, in_flight, answered, latency in self._engine.exit_stats():
             pool.observe(number, in_flight, latency, now, answered=answered)
-
-    def _load_again(self, pool: ProxyPool, now: float) -> None:
-        source = self._source
-        if source is None:
-            return
-        asked = self._reload.is_set() or source.changed()
-        if not asked and not (
-            source.renews and not pool.live() and now - self._renewed >= _RENEW
-        ):
-            return
-        self._reload.clear()
-        self._renewed = now
-        try:
-            found = source.load()
-            if found:
-                pool.replace(found, now)
-            else:  # as a file that is being written anew may be for a moment
-                warn("proxies kept as they are: the list is empty")
-        except OptionError as exc:
-            warn(f"proxies kept as they are: {exc}")
-        except Exception:  # noqa: BLE001 - a user's callable must not end the thread
-            warn(f"proxies kept as they are: {_trace()}")
 
 
 def _plain(line: ProxyHealth | HostTrouble) -> dict[str, Any]:

@@ -7,6 +7,7 @@ can't be read leaves the pool as it was.
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ProxySource"]
 
 _MOST = 64 << 20  # bytes of a list of proxies
+_MOST_CALLED = 100_000  # proxies that a callable may give
 
 
 class ProxySource:
@@ -60,7 +62,11 @@ class ProxySource:
                 raise OptionError(f"proxy file {self._name()}: {why}") from None
             found += self._parse(f"proxy file {self._name()}", text.splitlines())
         if self._call is not None:
-            found += self._parse("proxy callable", self._call())
+            # Bounded, since it may be a generator without end.
+            given = list(islice(self._call(), _MOST_CALLED + 1))
+            if len(given) > _MOST_CALLED:
+                raise OptionError(f"proxy callable: more than {_MOST_CALLED:,} proxies")
+            found += self._parse("proxy callable", given)
         return list({proxy: proxy for proxy in found}.values())
 
     @property

@@ -2,8 +2,9 @@
 
 An input whose rules are not known yet is submitted all the same, marked to be held: it
 keeps its place, holds up nobody, and a verdict lets it go or ends it as
-`robots_denied`. The robots.txt is fetched by an engine of its own with the same
-options, proxies and limits. Redirects are followed without asking again.
+`robots_denied`. So does a redirect, before it is followed. The robots.txt is fetched by
+an engine of its own with the same options, proxies and limits, which follows redirects
+as they come.
 """
 
 from __future__ import annotations

@@ -56,11 +56,11 @@ class Stream:
         )
         self.engine = _ffi.Engine(config.c)
         self._life: Any = self.engine.own()
-        self._judge = Judge(self.engine, options, make_policy(options))
+        self._gate = make_gate(self.engine, options, packer)
+        self._judge = Judge(self.engine, options, make_policy(options), self._gate)
         self._judge.start()
         self._reader = FrameReader(self.engine)
         self._checker = make_checker(self.engine, options)
-        self._gate = make_gate(self.engine, options, packer)
         self._inlet = _Inlet(self.engine, packer, self._gate)
 
     def stats(self) -> Stats:

@@ -46,6 +46,7 @@ class Stats:
     socket_actions: int = 0
     connects: int = 0  # sockets opened
     shortages: int = 0  # attempts put off for want of descriptors or ports
+    breakers: int = 0  # times that the breaker of some host opened
     stalls: int = 0  # libcurl calls longer than 200 ms
     loops_leaked: int = 0  # loops given up by the watchdog
     deadlines_fired: int = 0
@@ -169,6 +170,7 @@ class Summary:
         out["redirects"] = stats.redirects
         out["connects"] = stats.connects
         out["shortages"] = stats.shortages
+        out["breakers"] = stats.breakers
         out["overrun"] = {
             "fired": stats.deadlines_fired,
             "p50": stats.overrun_quantile(0.50),

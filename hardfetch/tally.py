@@ -17,6 +17,7 @@ class HostTrouble:
     failures: int = 0  # attempts
     retries: int = 0
     gates: int = 0  # times that it asked everybody to wait
+    opened: int = 0  # times that its breaker opened
     last: str = ""  # type or status of the last failure
 
 
@@ -29,6 +30,17 @@ class HostTally:
 
     def failed(self, host: str, requests: int, what: str) -> HostTrouble:
         """Count a failed attempt; ``requests``: its first attempts, if known."""
+        entry = self._entry(host)
+        entry.requests = max(entry.requests, requests)
+        entry.failures += 1
+        entry.last = what
+        return entry
+
+    def opened(self, host: str) -> None:
+        """Count that the host's breaker opened."""
+        self._entry(host).opened += 1
+
+    def _entry(self, host: str) -> HostTrouble:
         entry = self._hosts.get(host)
         if entry is None:
             entry = self._hosts[host] = HostTrouble(host)
@@ -36,9 +48,6 @@ class HostTally:
                 self._hosts.popitem(last=False)
         else:
             self._hosts.move_to_end(host)
-        entry.requests = max(entry.requests, requests)
-        entry.failures += 1
-        entry.last = what
         return entry
 
     def worst(self, count: int = 10) -> list[HostTrouble]:

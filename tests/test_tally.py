@@ -15,6 +15,17 @@ def test_the_worst_come_first() -> None:
     assert (worst[0].requests, worst[0].last) == (40, "timeout")
 
 
+def test_openings_are_counted_beside_failures() -> None:
+    tally = HostTally()
+    tally.failed("a:80", 3, "timeout")
+    for host in ("a:80", "b:80", "a:80"):
+        tally.opened(host)
+    assert [(one.host, one.failures, one.opened) for one in tally.worst()] == [
+        ("a:80", 1, 2),
+        ("b:80", 0, 1),
+    ]
+
+
 def test_only_those_that_failed_last_are_kept() -> None:
     tally = HostTally(max_hosts=2)
     for host in ("a:80", "b:80", "a:80", "c:80"):

@@ -91,7 +91,7 @@ def summary_text(summary: Summary) -> str:
         lines.append(f"status     {_counts(summary.statuses)}")
     if summary.errors:
         lines.append(f"errors     {_counts(summary.errors)}")
-    lines += [_effort(summary.stats), *_policy(summary.policy)]
+    lines += [_effort(summary.stats), *_policy(summary.policy, summary.stats.breakers)]
     lines += [_bytes(summary), _cpu(summary)]
     if summary.stats.deadlines_fired:
         lines.append(_overrun(summary.stats))
@@ -136,7 +136,7 @@ def worst_hosts(health: dict[str, Any], count: int = 3) -> list[str]:
     ]
 
 
-def _policy(health: dict[str, Any]) -> list[str]:
+def _policy(health: dict[str, Any], breakers: int) -> list[str]:
     """Return lines on retries, proxies and hosts, where there is something to tell."""
     lines = []
     told = []
@@ -155,7 +155,8 @@ def _policy(health: dict[str, Any]) -> list[str]:
         lines.append(f"proxies    {text}; worst {'; '.join(bad) if bad else 'none'}")
     hosts = worst_hosts(health)
     if hosts:
-        lines.append(f"hosts      worst {'; '.join(hosts)}")
+        rested = f", breakers opened {format_count(breakers)} times" if breakers else ""
+        lines.append(f"hosts      worst {'; '.join(hosts)}{rested}")
     return lines
 
 

@@ -5,7 +5,7 @@
  *     /hold      never                    /head      a head, and never a body
  *     /close     200, then closes         /cut       ten of a hundred bytes, then
  * closes /interim   103, then closes         /big/N     N bytes /sc/NNN    that status
- * /go/PATH   302 to /PATH
+ * /go/PATH   302 to /PATH             /to/N/PATH 302 to /PATH of host N, a digit
  *
  * It counts what is under way per port. Counters are atomic; all else is its thread's.
  */
@@ -144,6 +144,11 @@ static inline void site_respond(site *s, site_conn *c, const char *path) {
     int status = strncmp(path, "/sc/", 4) == 0 ? (int)strtol(path + 4, NULL, 10) : 200;
     if (strncmp(path, "/go/", 4) == 0) {
         snprintf(more, sizeof more, "Location: %.100s\r\n", path + 3);
+        status = 302;
+    }
+    if (strncmp(path, "/to/", 4) == 0) {
+        snprintf(more, sizeof more, "Location: http://127.0.0.1:%d%.60s\r\n",
+                 s->ports[path[4] - '0'], path + 5);
         status = 302;
     }
     c->closes = strncmp(path, "/close", 6) == 0 || strncmp(path, "/cut", 4) == 0;

@@ -107,7 +107,7 @@ def run(
     ]
     return truth.fetch(
         site, inputs, max_concurrency=1, resolve=hosts.resolve, insecure=True,
-        timeout=20, breaker=0,
+        timeout=20, breaker=0, loops=1,
     )  # fmt: skip
 
 

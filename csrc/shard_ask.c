@@ -1,0 +1,100 @@
+/* What policy is asked and told: events. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "shard_parts.h"
+
+static void copy_text(const char *text, char *out, size_t cap) {
+    size_t n = strlen(text);
+    n = n < cap - 1 ? n : cap - 1;
+    memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+static void fill_event(const hf_request *r, const char *host, int64_t now,
+                       hf_event *ev) {
+    memset(ev, 0, sizeof *ev);
+    const hf_outcome *o = &r->outcome;
+    const hf_response *resp = r->response;
+    ev->seq = r->seq;
+    ev->type = o->type;
+    ev->phase = o->phase;
+    ev->origin = o->origin;
+    ev->status = resp != NULL ? resp->status : 0;
+    ev->curl_code = o->curl_code;
+    ev->attempt = r->n_attempts + r->hopping;
+    ev->elapsed = r->hopping ? r->spent : r->attempts[r->n_attempts - 1].elapsed;
+    ev->since = now - r->accepted;
+    ev->left = r->job_due == HF_NEVER ? -1 : r->job_due - now;
+    ev->flags = (resp != NULL && resp->reused ? HF_EV_REUSED : 0) |
+                (o->phase >= HF_P_SEND || o->type == HF_T_NONE ? HF_EV_SENT : 0) |
+                (r->fresh ? HF_EV_FRESH : 0) | (r->grant.probe ? HF_EV_PROBE : 0) |
+                (r->matched ? HF_EV_MATCHED : 0) | (r->host_alive ? HF_EV_ALIVE : 0);
+    ev->proxy = r->exit;
+    ev->pair_failures = r->pair_failures;
+    ev->host_requests = (int64_t)r->host_requests;
+    size_t ns =
+        r->session.n < sizeof ev->session - 1 ? r->session.n : sizeof ev->session - 1;
+    if (ns > 0) {
+        memcpy(ev->session, r->session.p, ns);
+    }
+    copy_text(host, ev->host, sizeof ev->host);
+}
+
+static size_t copy_range(const hf_response *resp, hf_range at, char *out, size_t cap) {
+    size_t n = at.len < cap - 1 ? at.len : cap - 1;
+    if (n > 0) {
+        memcpy(out, resp->head.data + at.at, n);
+    }
+    out[n] = '\0';
+    return n;
+}
+
+bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now) {
+    hf_event ev;
+    const hf_url *url = hf_request_url(r);
+    fill_event(r, url->hostport, now, &ev);
+    ev.flags |= flags;
+    if (r->hopping) {
+        ev.flags |= HF_EV_HOP;
+        ev.url = strdup(url->shown);
+        if (ev.url == NULL) {
+            return false; /* asked again at the next iteration */
+        }
+    }
+    ev.exit_quiet = r->exit >= 0 ? hf_exits_quiet(&s->shared->exits, r->exit, now) : -1;
+    if (hf_method_idempotent(hf_request_method(s->settings, r))) {
+        ev.flags |= HF_EV_IDEMPOTENT;
+    }
+    if (r->response != NULL) {
+        copy_range(r->response, r->response->retry_after, ev.retry_after,
+                   sizeof ev.retry_after);
+        copy_range(r->response, r->response->date, ev.date, sizeof ev.date);
+    }
+    if (hf_slots_push(&s->events, &ev) != 0) {
+        free(ev.url);
+        return false;
+    }
+    return true;
+}
+
+void hf_shard_judge(hf_shard *s, hf_request *r, int64_t now) {
+    r->state = HF_R_JUDGED;
+    hf_heap_set(&s->heap, &r->due, r->job_due);
+    if (s->unjudged.first != NULL || !hf_shard_tell(s, r, 0, now)) {
+        hf_requests_append(&s->unjudged, r);
+    }
+    hf_stat_add(&s->counts.policy, 1);
+}
+
+void hf_shard_ask(hf_shard *s, int64_t now) {
+    while (s->unjudged.first != NULL && hf_shard_tell(s, s->unjudged.first, 0, now)) {
+        hf_requests_take(&s->unjudged);
+    }
+}
+
+void hf_shard_tell_opened(hf_shard *s, const hf_host *h) {
+    hf_event ev = {.flags = HF_EV_NEWS | HF_EV_OPENED, .proxy = -1};
+    copy_text(h->key, ev.host, sizeof ev.host);
+    hf_slots_push(&s->events, &ev); /* a count less where there is no room */
+}
