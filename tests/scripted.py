@@ -33,6 +33,7 @@ class Reply:
     body: bytes = b"fine"
     after: float = 0.0  # seconds
     end: str = ""
+    wait: threading.Event | None = None  # for the answer to be sent
 
     def render(self) -> bytes:
         lines = [f"HTTP/1.1 {self.status} X", f"Content-Length: {len(self.body)}"]
@@ -121,6 +122,8 @@ class Scripted:
     def _answer(self, peer: socket.socket, reply: Reply) -> bool:
         if reply.after:
             self._over.wait(reply.after)
+        if reply.wait is not None:
+            reply.wait.wait(60)
         if reply.end == HOLD:
             self._over.wait(60)
         if reply.end == RESET:

@@ -6,7 +6,6 @@ import json
 import socket
 import threading
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,6 @@ from hardfetch.limits import LimitRow, Limits, LimitTable
 from hardfetch.retry import RetryPolicy, Rule
 
 NO_WAIT = {"connect_refused": Rule(base=0), "empty_reply": Rule(base=0)}
-
-
-def gaps(times: list[float]) -> list[float]:
-    ordered = sorted(times)
-    return [b - a for a, b in pairwise(ordered)]
 
 
 def fetch_all(urls: list[str], **options: Any) -> list[Result]:
@@ -44,34 +38,45 @@ class TestGates:
         with Scripted(script) as server, Scripted() as other:
             # One connection at first, so that the refusal is known before the others.
             urls = [f"{server.url}/{n}" for n in range(40)]
-            began = time.monotonic()
             with Fetcher(max_per_host=1) as fetcher:
                 results = list(fetcher.map(urls))
             others = fetch_all([other.url] * 40)
             first, probe, *rest = server.times()
         assert [r.status_code for r in results] == [200] * 40
-        assert first - began < 0.5
-        assert 1.0 <= probe - first <= 1.6  # and nobody in between
+        assert probe - first >= 1.0  # and nobody in between
         assert rest[0] - probe >= 0.3  # nobody before the probe was answered
         assert len(others) == 40
 
     def test_the_other_hosts_do_not_notice(self) -> None:
-        refusal = Reply(429, (("Retry-After", "2"),))
+        refusal = Reply(429, (("Retry-After", "300"),))
         with Scripted(in_turn([refusal])) as closed, Scripted() as open_:
-            urls = [closed.url] + [open_.url] * 50
-            with Fetcher(max_concurrency=4) as fetcher:
-                ends: dict[int, float] = {}
+            urls = [closed.url] * 8 + [open_.url] * 50
+            with Fetcher(max_concurrency=4, max_per_host=2) as fetcher:
+                found = []
                 for result in fetcher.map(urls):
-                    ends.setdefault(result.record["seq"], time.monotonic())
-        assert max(ends[n] for n in range(1, 51)) < ends[0] - 1.0
+                    found.append(result)
+                    if len(found) == 50:
+                        fetcher.stop(0.0)
+            assert len(closed.seen) <= 2
+        assert [r.status_code for r in found[:50]] == [200] * 50
+        assert {r.error.type for r in found[50:] if r.error} <= {"shutdown"}
 
     def test_refusals_that_had_left_before_do_not_make_the_wait_grow(self) -> None:
         """Eight at once are refused: that is one refusal, not eight."""
-        with Scripted(lambda _: Reply(429 if len(server.seen) <= 8 else 200)) as server:
-            results = fetch_all([server.url] * 30, max_per_host=8)
-            times = server.times()
+        all_there = threading.Event()
+
+        def script(_: Seen) -> Reply:
+            if len(server.seen) == 8:
+                all_there.set()
+            return Reply(429, wait=all_there) if len(server.seen) <= 8 else Reply()
+
+        with Scripted(script) as server, Fetcher(max_per_host=8) as fetcher:
+            results = []
+            for result in fetcher.map([server.url] * 30):
+                results.append(result)
+                gates = fetcher.health()["gates"]
         assert [r.status_code for r in results] == [200] * 30
-        assert max(gaps(times)) < 3  # eight would be more than a minute
+        assert gates == 1
 
     def test_a_probe_that_is_refused_makes_the_next_wait_longer(self) -> None:
         with Scripted(lambda _: Reply(429 if len(server.seen) <= 3 else 200)) as server:
@@ -80,9 +85,9 @@ class TestGates:
             first, second, third, fourth, *_ = server.times()
         assert [r.status_code for r in results] == [200] * 5
         waits = [second - first, third - second, fourth - third]
-        assert 0.5 <= waits[0] <= 1.4
-        assert 1.0 <= waits[1] <= 2.6
-        assert 2.0 <= waits[2] <= 4.8
+        assert waits[0] >= 0.5
+        assert waits[1] >= 1.0
+        assert waits[2] >= 2.0
 
     def test_gates_close_also_where_nothing_is_retried(self) -> None:
         with Scripted(in_turn([Reply(429, (("Retry-After", "1"),))])) as server:
@@ -100,11 +105,13 @@ class TestBreaker:
         limits = LimitTable(Limits(breaker_failures=4, max_per_host=1))
         with Fetcher(retries=0, limits=limits, max_per_host=1) as fetcher:
             results = list(fetcher.map([url] * 50))
-            connects = fetcher.stats().connects
+            stats = fetcher.stats()
+            connects = stats.connects
         types = [r.error.type if r.error else "" for r in results]
         assert types.count("connect_refused") == 4
         assert types.count("host_unavailable") == 46
         assert connects == 4
+        assert stats.breakers == 1
         refused = next(r for r in results if r.error and r.error.origin == "local")
         assert refused.attempts == []
         assert refused.error is not None
@@ -117,20 +124,16 @@ class TestBreaker:
         def script(_: Seen) -> Reply:
             return Reply(end=CLOSE) if down.is_set() else Reply(after=0.2)
 
-        limits = LimitTable(Limits(breaker_failures=3, breaker_open=0.6))
+        limits = LimitTable(Limits(breaker_failures=3, breaker_open=0.3))
         with (
             Scripted(script) as server,
             Fetcher(limits=limits, retries=0, max_per_host=8) as fetcher,
         ):
-            list(fetcher.map([server.url] * 3))
-            # The engine of map is its own; fetch keeps one.
             for _ in range(3):
                 assert fetcher.fetch(server.url).error
-            resting = fetcher.fetch(server.url)
-            assert resting.error is not None
-            assert resting.error.type == "host_unavailable"
+            assert fetcher.health()["hosts"][0]["opened"] == 1
             down.clear()
-            time.sleep(0.7)
+            time.sleep(0.4)
             before = len(server.seen)
             pool = [
                 threading.Thread(target=fetcher.fetch, args=(server.url,))
@@ -163,26 +166,33 @@ class TestPace:
             urls = [server.url, other.url] * 11
             results = fetch_all(urls, rate="20/s")
             took = time.monotonic() - began
-            for one in (server, other):
-                assert len(one.seen) == 11
-                spread = max(one.times()) - min(one.times())
-                assert 0.49 <= spread <= 0.9
+            # Side by side.
+            assert min(server.times()) < max(other.times())
+            assert min(other.times()) < max(server.times())
+            assert len(server.seen) == len(other.seen) == 11
         assert len(results) == 22
-        assert took < 1.5  # side by side
+        assert took >= 0.5
 
-    def test_a_delay_has_jitter_and_is_kept_between_starts(self) -> None:
+    def test_a_delay_is_kept_between_starts(self) -> None:
         with Scripted() as server:
-            fetch_all([server.url] * 12, delay=0.05, jitter=1)
-            found = gaps(server.times())
-        assert min(found) >= 0.045
-        assert max(found) - min(found) > 0.005
+            began = time.monotonic()
+            fetch_all([server.url] * 12, delay=0.05)
+            assert time.monotonic() - began >= 0.55
+
+    def test_jitter_is_added_to_it(self) -> None:
+        with Scripted() as server:
+            began = time.monotonic()
+            fetch_all([server.url] * 21, delay=0.02, jitter=10)
+            # 0.4 s without it; with it 2.4 s is usual, and the deviation 0.26 s.
+            assert time.monotonic() - began >= 0.8
 
     def test_the_rate_holds_for_retries_too(self) -> None:
         with Scripted(lambda _: Reply(end=CLOSE)) as server:
             policy = RetryPolicy(3, rules=NO_WAIT)
+            began = time.monotonic()
             fetch_all([server.url] * 3, rate="20/s", retry=policy, breaker=0)
+            assert time.monotonic() - began >= 0.55
             assert len(server.seen) == 12
-            assert max(server.times()) - min(server.times()) >= 0.5
 
     def test_in_flight_per_host_is_bounded(self) -> None:
         with Scripted(lambda _: Reply(after=0.02)) as server:
@@ -195,27 +205,26 @@ class TestPace:
             began = time.monotonic()
             fetch_all([server.url] * 30, adaptive=True)
             took = time.monotonic() - began
-            early, late = server.times()[:5], server.times()[-5:]
-        assert 3.0 < took < 12.0
-        assert gaps(early)[0] > 0.4  # two a second at first
-        assert sum(gaps(late)) < 0.7 * sum(gaps(early))
+            times = server.times()
+        assert took > 3.0
+        assert times[29] - times[15] < times[14] - times[0]
 
 
 class TestLimitFiles:
     def test_patterns_set_limits_host_by_host(self, tmp_path: Path) -> None:
         with Scripted() as slow, Scripted() as fast:
             file = tmp_path / "limits.json"
-            row = {"match": f"127.0.0.1:{slow.port}", "rate": "10/s"}
+            row = {"match": f"127.0.0.1:{slow.port}", "rate": "5/s"}
             file.write_text(json.dumps({"default": {}, "host": [row]}))
             began = time.monotonic()
             fetch_all([slow.url, fast.url] * 6, limits=file)
             took = time.monotonic() - began
-            assert max(slow.times()) - min(slow.times()) >= 0.45
-            assert max(fast.times()) - min(fast.times()) < 0.4
-        assert took >= 0.5
+            assert max(fast.times()) < max(slow.times())
+        assert took >= 1.0
 
     def test_a_table_does_the_same(self) -> None:
         with Scripted() as server:
             row = LimitRow("127.0.0.*", with_port=False, limits=Limits(rate=20))
+            began = time.monotonic()
             fetch_all([server.url] * 5, limits=LimitTable(Limits(), (row,)))
-            assert min(gaps(server.times())) > 0.025
+            assert time.monotonic() - began >= 0.2

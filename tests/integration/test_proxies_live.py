@@ -182,9 +182,9 @@ class TestHealth:
         for line in by_exit:
             assert line["failures"] <= 12, line
             assert not (line["failures"] and line["successes"] > 50), line
-        if scheme == "https":
-            # One may have been met twice only before the run was over.
-            assert sum(line["state"] in ("benched", "dead") for line in by_exit) >= 6
+            # Nobody is left in service who has failed that often and never served.
+            dead_weight = line["failures"] >= PoolOptions().failures
+            assert line["successes"] or not dead_weight or line["state"] != "up", line
         # What a proxy did is not the site's fault: nothing slowed it or closed it.
         assert summary.policy["gates"] == 0
         assert not any(r["error"] for r in records)
@@ -383,7 +383,7 @@ class TestTiers:
                 easy = list(fetch.map(["http://easy.test/"] * 30))
             assert {r.status_code for r in results + easy} == {200}
             refused = [s for s in low.seen if "strict" in s.path]
-            assert len(refused) <= 6
+            assert len(refused) < 15  # policy may be slow, but not one each
             assert len([s for s in high.seen if "easy" in s.path]) == 0
 
 
@@ -449,6 +449,30 @@ class TestReload:
                 assert time.monotonic() < end
                 time.sleep(0.05)
         assert len(calls) > before
+
+    def test_a_callable_that_hangs_holds_up_no_verdict(self, site: FaultSite) -> None:
+        (proxy,) = gateway(site, 1)
+        calling, free = threading.Event(), threading.Event()
+        calls: list[int] = []
+
+        def supply() -> list[str]:
+            calls.append(1)
+            if threading.current_thread().name == "hardfetch-proxies":
+                calling.set()
+                free.wait(120)
+            return [proxy]
+
+        with fetcher(site, supply, retries=2) as fetch:
+            fetch.fetch(f"{site.http}/1k")
+            fetch.reload_proxies()
+            assert calling.wait(LIMIT)
+            before = len(calls)
+            for n in range(5):  # each needs two verdicts
+                found = fetch.fetch(f"{site.http}/status/500?{n}")
+                assert len(found.attempts) == 3
+            assert fetch.health()["retries"] == 10
+            assert len(calls) == before
+            free.set()
 
     def test_a_hang_up_makes_the_command_read_its_file(
         self, site: FaultSite, tmp_path: Path
