@@ -24,26 +24,12 @@ uint32_t hf_host_hash(const char *key, size_t n) {
     return h;
 }
 
-static void list_append(hf_host_list *l, hf_host *h) {
-    h->ready_next = NULL;
-    h->ready_prev = l->last;
-    if (l->last != NULL) {
-        l->last->ready_next = h;
-    } else {
-        l->first = h;
-    }
-    l->last = h;
-}
-
-static void list_prepend(hf_host_list *l, hf_host *h) {
-    h->ready_prev = NULL;
-    h->ready_next = l->first;
-    if (l->first != NULL) {
-        l->first->ready_prev = h;
-    } else {
-        l->last = h;
-    }
-    l->first = h;
+/* Puts h behind `after`; NULL: to the front. */
+static void list_insert(hf_host_list *l, hf_host *h, hf_host *after) {
+    h->ready_prev = after;
+    h->ready_next = after != NULL ? after->ready_next : l->first;
+    *(h->ready_next != NULL ? &h->ready_next->ready_prev : &l->last) = h;
+    *(after != NULL ? &after->ready_next : &l->first) = h;
 }
 
 static void list_remove(hf_host_list *l, hf_host *h) {
@@ -211,9 +197,13 @@ static void evict(hf_schedule *s, int64_t now) {
             s->n_idle--;
             drop_host(s, oldest);
         } else {
-            list_append(&s->idle, oldest);
+            list_insert(&s->idle, oldest, s->idle.last);
         }
     }
+}
+
+static bool is_under_way(const hf_request *r) {
+    return r->hopping || r->is_ticket;
 }
 
 /* Puts the host into the list where its state wants it. */
@@ -225,14 +215,15 @@ static void settle(hf_schedule *s, hf_host *h, int64_t now) {
         leave_idle(s, h);
     }
     if (may && !h->ready) {
-        list_append(&s->ready, h);
+        /* What is under way goes on before anything new begins. */
+        list_insert(&s->ready, h, is_under_way(h->first) ? NULL : s->ready.last);
     } else if (!may && h->ready) {
         list_remove(&s->ready, h);
     }
     h->ready = may;
     if (idle && !h->idle) {
         h->idle = true;
-        list_append(&s->idle, h);
+        list_insert(&s->idle, h, s->idle.last);
         s->n_idle++;
         evict(s, now);
     }
@@ -284,12 +275,11 @@ int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now) {
     enqueue(h, r, again ? h->eager : h->last);
     h->eager = again ? r : h->eager;
     s->queued++;
-    settle(s, h, now);
-    if (h->ready && (r->hopping || r->is_ticket)) {
-        /* What is under way goes on before anything new begins. */
+    if (h->ready && is_under_way(h->first)) {
         list_remove(&s->ready, h);
-        list_prepend(&s->ready, h);
+        h->ready = false;
     }
+    settle(s, h, now);
     return 0;
 }
 

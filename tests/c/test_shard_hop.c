@@ -330,6 +330,38 @@ static void a_hop_to_the_same_host_goes_on_at_once(void) {
     close_shards();
 }
 
+/* Three slots are free; what has begun gets them before what has not. */
+static void what_is_under_way_goes_on_first(void) {
+    configure();
+    cfg.max_per_host = 3;
+    open_shards();
+    hf_shard *s = shard_of_host(0);
+    int other = 1;
+    while (shard_of_host(other) != s) {
+        other++;
+    }
+    hf_request *r[6];
+    for (int i = 0; i < 6; i++) {
+        r[i] = submit(0, 0);
+    }
+    take_all();
+    for (int i = 0; i < 3; i++) {
+        REQUIRE(start_one(s) == r[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        redirect(s, r[i], other);
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK(start_one(s) == r[i]); /* in the order in which they came */
+    }
+    CHECK(start_one(s) == r[3]);
+    abort_running(s, true);
+    hf_shard_post_stop(s, now);
+    take_all();
+    CHECK(all_answered() && hosts_at_rest());
+    close_shards();
+}
+
 /* Whatever ends the wait, the host gets its place back and the record has the hop. */
 static void a_wait_can_end_in_every_way(void) {
     static const int ways = 5;
@@ -523,6 +555,7 @@ static void what_travels_is_freed_with_the_shards(void) {
 int main(void) {
     RUN(a_hop_waits_for_its_turn_at_another_shards_host);
     RUN(a_hop_to_the_same_host_goes_on_at_once);
+    RUN(what_is_under_way_goes_on_first);
     RUN(a_wait_can_end_in_every_way);
     RUN(policy_is_asked_where_hops_are_to_be_judged);
     RUN(whatever_happens_limits_hold_and_each_is_answered_once);
