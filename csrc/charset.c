@@ -55,13 +55,25 @@ int hf_charset_is_utf16(const hf_charset *cs) {
     return cs->kind == HF_CS_UTF16LE || cs->kind == HF_CS_UTF16BE;
 }
 
+/* Escape, shift out, shift in: what ISO 2022 changes its sets by. */
+static int has_shifts(const uint8_t *s, size_t n) {
+    return memchr(s, 0x1b, n) != NULL || memchr(s, 0x0e, n) != NULL ||
+           memchr(s, 0x0f, n) != NULL;
+}
+
 int hf_charset_keeps_ascii(const hf_charset *cs, const uint8_t *s, size_t n) {
     if (hf_charset_is_utf16(cs) || cs->kind == HF_CS_NEVER)
         return 0;
-    if (cs->kind != HF_CS_ISO_2022_JP)
-        return 1;
-    return memchr(s, 0x1b, n) == NULL && memchr(s, 0x0e, n) == NULL &&
-           memchr(s, 0x0f, n) == NULL;
+    return cs->kind != HF_CS_ISO_2022_JP || !has_shifts(s, n);
+}
+
+int hf_charset_hides_text(const hf_charset *cs, const uint8_t *s, size_t n) {
+    if (hf_charset_is_utf16(cs))
+        return memchr(s, 0, n) != NULL;
+    if (cs->kind == HF_CS_NEVER && strcmp(cs->name, "hz-gb-2312") == 0)
+        return memmem(s, n, "~{", 2) != NULL;
+    return (cs->kind == HF_CS_ISO_2022_JP || cs->kind == HF_CS_NEVER) &&
+           has_shifts(s, n);
 }
 
 static int64_t decode_single(const uint16_t *table, uint8_t *out, const uint8_t *s,

@@ -25,6 +25,10 @@ int hf_charset_is_utf16(const hf_charset *cs);
 /* 1 when bytes that are all below 0x80 are in this charset what they are in UTF-8. */
 int hf_charset_keeps_ascii(const hf_charset *cs, const uint8_t *s, size_t n);
 
+/* 1 when s holds what means something else in this charset than in ASCII: the NULs of
+ * UTF-16, the escapes of the 7-bit ones. Valid UTF-8 is no doubt about it then. */
+int hf_charset_hides_text(const hf_charset *cs, const uint8_t *s, size_t n);
+
 /* Bytes that out of hf_charset_decode holds for n bytes; SIZE_MAX when too many. */
 static inline size_t hf_charset_room(size_t n) {
     return n > (SIZE_MAX - 16) / 3 ? SIZE_MAX : 3 * n + 16;

@@ -223,6 +223,9 @@ static void stopped(hf_transfer *t, hf_outcome *o) {
     case HF_STOP_HEAD:
         hf_outcome_set(o, HF_T_HEADERS_TOO_LARGE, HF_P_HEADERS, HF_O_SITE, NULL);
         break;
+    case HF_STOP_HEADLESS:
+        hf_outcome_set(o, HF_T_BAD_RESPONSE, HF_P_HEADERS, HF_O_SITE, NULL);
+        break;
     case HF_STOP_ENCODING:
         bad_encoding(o);
         break;

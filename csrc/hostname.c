@@ -139,6 +139,15 @@ static void lower(char *text) {
     }
 }
 
+/* Whether a last label is a number, which no top-level domain is: such a host can only
+ * be an address (URL standard, "ends in a number"). */
+static bool is_number(const char *label, size_t n) {
+    size_t hex = n >= 2 && label[0] == '0' && label[1] == 'x' ? 2 : 0;
+    static const char digits[] = "0123456789abcdef";
+    return strspn(label + hex, digits) >= n - hex &&
+           (hex != 0 || strspn(label, "0123456789") >= n);
+}
+
 /* Checks the labels of an ASCII name, which may end in a dot. */
 static int check_name(const char *host, hf_errbuf err) {
     size_t n = strlen(host);
@@ -164,6 +173,10 @@ static int check_name(const char *host, hf_errbuf err) {
             return hf_fail(err, HF_EINVAL,
                            "has a label of %zu bytes; at most %d are allowed",
                            i - label, LONGEST_LABEL);
+        }
+        if (i == n && is_number(host + label, i - label) &&
+            !is_quad((const uint8_t *)host, n)) {
+            return hf_fail(err, HF_EINVAL, "ends in a number but is no IPv4 address");
         }
         label = i + 1;
     }

@@ -298,6 +298,9 @@ static bool broken_framing(const hf_ending *e) {
         /* The code of a frame that breaks the rules, and of an end before any body. */
         return e->curl_code == CURLE_HTTP2 && (e->some_body || e->stood);
     }
+    if (e->curl_code == CURLE_WEIRD_SERVER_REPLY || e->curl_code == CURLE_TOO_LARGE) {
+        return true; /* of trailers */
+    }
     /* libcurl reports a broken chunk as a receive error that no system call had; and so
      * a TLS peer that goes without a close_notify. */
     return e->curl_code == CURLE_RECV_ERROR && e->os_errno == 0 && e->chunked &&

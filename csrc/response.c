@@ -73,9 +73,14 @@ static void status_line(hf_response *r, const uint8_t *s, size_t n) {
     if (i < n && s[i] >= '0' && s[i] <= '9') {
         version = (s[i++] - '0') * 10;
     }
-    if (i + 1 < n && s[i] == '.' && s[i + 1] >= '0' && s[i + 1] <= '9') {
+    bool dotted = i + 1 < n && s[i] == '.' && s[i + 1] >= '0' && s[i + 1] <= '9';
+    if (dotted) {
         version += s[i + 1] - '0';
         i += 2;
+    }
+    if (dotted && version > 11) {
+        version =
+            11; /* HTTP/2 has no status lines: libcurl makes them, without a dot */
     }
     while (i < n && s[i] == ' ') {
         i++;
@@ -116,8 +121,31 @@ static bool is_beyond(const hf_field *f) {
     return digits > 18;
 }
 
-/* Keeps the fields that the core acts upon. The first Location and Content-Type win, as
- * in browsers for the former and by RFC 9110 (a sole value) for the latter. */
+/* Bytes of "type/subtype" at the start of a Content-Type; 0 where there is none. */
+static size_t essence(const uint8_t *s, size_t n) {
+    const uint8_t *end = memchr(s, ';', n);
+    size_t len = end != NULL ? (size_t)(end - s) : n;
+    while (len > 0 && (s[len - 1] == ' ' || s[len - 1] == '\t')) {
+        len--;
+    }
+    bool any = len == 3 && memcmp(s, "*/*", 3) == 0;
+    return memchr(s, '/', len) != NULL && !any ? len : 0;
+}
+
+/* Of several Content-Types the last counts that is one; but where it just repeats the
+ * type, a charset stays (Fetch standard, "extract a MIME type"). */
+static bool counts(const hf_response *r, const hf_field *f) {
+    const uint8_t *old = r->head.data + r->content_type.at;
+    size_t len = essence(f->value, f->value_len);
+    if (!r->has_type || len == 0) {
+        return !r->has_type;
+    }
+    bool same = len == essence(old, r->content_type.len) &&
+                strncasecmp((const char *)old, (const char *)f->value, len) == 0;
+    return !same || memchr(f->value + len, '=', f->value_len - len) != NULL;
+}
+
+/* Keeps the fields that the core acts upon. The first Location wins, as in browsers. */
 static int note_field(hf_response *r, const hf_field *f) {
     switch (f->name[0] | 0x20) {
     case 'l':
@@ -127,8 +155,8 @@ static int note_field(hf_response *r, const hf_field *f) {
         }
         break;
     case 'c':
-        if (!r->has_type && is_name(f, "content-type", 12)) {
-            r->content_type = range_of(r, f);
+        if (is_name(f, "content-type", 12)) {
+            r->content_type = counts(r, f) ? range_of(r, f) : r->content_type;
             r->has_type = true;
         } else if (is_name(f, "content-length", 14)) {
             r->endless |= is_beyond(f);
@@ -165,8 +193,9 @@ static bool is_blank(uint8_t c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Cuts one line into name and value; a line without a colon is all name. */
-static void split(const uint8_t *s, size_t n, hf_field *out) {
+/* Cuts one line into name and value; a line without a colon is all name. Returns false
+ * where there is neither: the blank line behind a head. */
+static bool split(const uint8_t *s, size_t n, hf_field *out) {
     const uint8_t *colon = memchr(s, ':', n);
     const uint8_t *end = s + n;
     const uint8_t *name_end = colon != NULL ? colon : end;
@@ -181,12 +210,11 @@ static void split(const uint8_t *s, size_t n, hf_field *out) {
         end--;
     }
     *out = (hf_field){s, value, (uint32_t)(name_end - s), (uint32_t)(end - value)};
+    return colon != NULL || name_end > s;
 }
 
 int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
-    /* Inside a block a field may have such a name. */
-    bool block = r->head.len == 0 || r->block_done;
-    if (block && n >= 5 && memcmp(line, "HTTP/", 5) == 0) {
+    if (r->block_done) { /* it was an interim one */
         hf_response_new_head(r);
     }
     size_t at = r->head.len;
@@ -200,8 +228,7 @@ int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
         return 0;
     }
     hf_field f;
-    split(mine, n, &f);
-    if (f.name_len == 0 && f.value_len == 0) {
+    if (!split(mine, n, &f)) {
         r->head_done = !r->interim && r->status != 0;
         r->block_done = true;
         return 0;
@@ -261,8 +288,7 @@ bool hf_response_next(const hf_response *r, size_t *pos, hf_field *out) {
         size_t n = nl != NULL ? (size_t)(nl - line) + 1 : r->head.len - *pos;
         bool first = *pos == 0;
         *pos += n;
-        split(line, n, out);
-        if (!first && (out->name_len > 0 || out->value_len > 0)) {
+        if (split(line, n, out) && !first) {
             return true;
         }
     }

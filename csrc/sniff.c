@@ -373,6 +373,10 @@ static int is_meta(span v) {
 
 const hf_charset *hf_sniff_markup(const uint8_t *s, size_t n) {
     span v = {s, n < 1024 ? n : 1024};
+    if (n >= 6 && memcmp(s, "<\0?\0x", 6) == 0)
+        return named("utf-16le");
+    if (n >= 6 && memcmp(s, "\0<\0?\0x", 6) == 0)
+        return named("utf-16be");
     const hf_charset *xml = charset_of_xml(v);
     while (v.n > 1) {
         const uint8_t *open = memchr(v.s, '<', v.n);

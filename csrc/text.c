@@ -105,11 +105,28 @@ static int by_bom(hf_text_ctx *ctx, const uint8_t *body, size_t n, int *found,
     return rc < 0 ? rc : 0;
 }
 
+/* Whether a body is UTF-8 but for a character cut off at its end. Some whole one must
+ * have told so before: "caf" and a lone e9 is another charset. */
+static int is_cut_utf8(const uint8_t *s, size_t n) {
+    size_t whole = hf_utf8_valid_prefix(s, n);
+    size_t left = n - whole;
+    if (left == 0 || left > 3 || hf_utf8_ascii_prefix(s, whole) == whole)
+        return 0;
+    uint8_t lead = s[whole];
+    for (size_t i = whole + 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    size_t need = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+    return lead >= 0xc2 && lead <= 0xf4 && left < need;
+}
+
 /* Nothing is claimed: UTF-8 by validity, else windows-1252, which never fails. */
 static int by_bytes(hf_text_ctx *ctx, const uint8_t *body, size_t n, hf_text *out) {
     static const char fallback[] = "windows-1252";
     if (hf_utf8_valid(body, n))
         return as_text(out, HF_CHARSET_VALID, "utf-8", body, n);
+    if (is_cut_utf8(body, n))
+        return as_base64(out, HF_CHARSET_VALID, "utf-8");
     const hf_charset *cs =
         hf_charset_find((const uint8_t *)fallback, sizeof fallback - 1);
     int rc = decode(ctx, cs, HF_CHARSET_DEFAULT, body, n, out);
@@ -138,6 +155,12 @@ static const hf_charset *claimed(const hf_content_type *type, const uint8_t *bod
     return hf_sniff_markup(body, n);
 }
 
+/* Whether UTF-8 is an answer where the claim turns out to be wrong. */
+static int may_be_utf8(const hf_charset *claim, const uint8_t *body, size_t n) {
+    return !hf_charset_is_utf8(claim) && hf_utf8_valid(body, n) &&
+           !hf_charset_hides_text(claim, body, n);
+}
+
 int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
                    const uint8_t *content_type, size_t ct_len, int force_text,
                    hf_text *out) {
@@ -162,7 +185,7 @@ int hf_text_decide(hf_text_ctx *ctx, const uint8_t *body, size_t n,
     rc = decode(ctx, claim, source, body, n, out);
     if (rc == 1)
         return 0;
-    if (rc == 0 && !hf_charset_is_utf8(claim) && hf_utf8_valid(body, n))
+    if (rc == 0 && may_be_utf8(claim, body, n))
         return as_text(out, HF_CHARSET_VALID, "utf-8", body, n);
     as_base64(out, source, hf_charset_name(claim));
     return rc;
@@ -178,7 +201,7 @@ static int as_name(hf_text *out, int source, const char *charset) {
 static int name_claim(hf_text_ctx *ctx, const hf_charset *cs, int source,
                       const uint8_t *body, size_t n, hf_text *out) {
     const char *name = hf_charset_name(cs);
-    if (hf_charset_is_utf8(cs) || !hf_utf8_valid(body, n))
+    if (!may_be_utf8(cs, body, n))
         return as_name(out, source, name);
     int rc = decode(ctx, cs, source, body, n, out);
     if (rc == 0)
@@ -207,6 +230,7 @@ int hf_text_name(hf_text_ctx *ctx, const uint8_t *body, size_t n,
         return name_claim(ctx, cs, source, body, n, out);
     if (!force_text && memchr(body, 0, n) != NULL)
         return 0;
-    return hf_utf8_valid(body, n) ? as_name(out, HF_CHARSET_VALID, "utf-8")
-                                  : as_name(out, HF_CHARSET_DEFAULT, "windows-1252");
+    return hf_utf8_valid(body, n) || is_cut_utf8(body, n)
+               ? as_name(out, HF_CHARSET_VALID, "utf-8")
+               : as_name(out, HF_CHARSET_DEFAULT, "windows-1252");
 }

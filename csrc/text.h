@@ -7,7 +7,8 @@
  * Nothing is ever replaced: text that cannot be decoded to the last byte is not text.
  *   - A body that is not valid in the charset claimed for it becomes UTF-8 with source
  *     "valid" where it is that, else base64 under the claimed charset's name. A byte
- *     order mark admits no such doubt.
+ *     order mark admits no such doubt, nor do bytes that hide their text in ASCII.
+ *   - UTF-8 that only lacks the end of its last character is base64, source "valid".
  *   - A body with a binary Content-Type, or with a NUL in it and no charset claimed, is
  *     base64 without a charset, unless text is asked for.
  *   - A byte order mark is not part of the text: the source "bom" tells that it stood

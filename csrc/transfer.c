@@ -249,6 +249,9 @@ static int keep(hf_transfer *t, const uint8_t *p, size_t n) {
 static int take_body(hf_transfer *t, const uint8_t *p, size_t n) {
     const hf_config *c = &t->identity->loop->settings->c;
     hf_response *r = t->resp;
+    if (!r->head_done) {
+        return HF_STOP_HEADLESS;
+    }
     if (!t->body_begun) {
         int stop = begin_body(t);
         if (stop != HF_STOP_NONE) {

@@ -18,6 +18,7 @@ enum {
     HF_STOP_SIZE, /* a body cap was reached: not an error */
     HF_STOP_HEAD, /* the head is too large */
     HF_STOP_MEMORY,
+    HF_STOP_HEADLESS, /* a body came although the head is none */
     HF_STOP_ENCODING, /* the body does not fit its Content-Encoding */
     HF_STOP_BLOCKED,  /* the address is not public */
     HF_STOP_REPEAT,   /* libcurl would send what may have been acted on again */

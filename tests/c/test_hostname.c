@@ -72,6 +72,18 @@ static void bytes_that_no_host_holds_are_refused(void) {
     CHECK(strncmp(HOST("a%"), "error: ", 7) == 0);
     CHECK(strncmp(HOST("\xff"), "error: ", 7) == 0);
     CHECK(strncmp(HOST("[::1%25lo/]"), "error: ", 7) == 0);
+    static const char *const numbers[] = {
+        "256.0.0.1", "1.2.3.4.5", "4294967296", "1.2.3.08", "a.1", "a.0x", "a.0xff."};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        int ok = CHECK_TEXT(host(numbers[i], strlen(numbers[i])),
+                            "error: ends in a number but is no IPv4 address");
+        if (!ok) {
+            fprintf(stderr, "    host: %s\n", numbers[i]);
+        }
+    }
+    CHECK_TEXT(HOST("127.0.0.1."), "127.0.0.1");
+    CHECK_TEXT(HOST("a.1b"), "a.1b");
+    CHECK_TEXT(HOST("a.0xg"), "a.0xg");
     CHECK(strncmp(HOST("[::1%25aaaaaaaaaaaaaaaa]"), "error: ", 7) == 0);
 }
 

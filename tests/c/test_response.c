@@ -29,15 +29,12 @@ static void status_lines_give_version_and_status(void) {
         const char *text;
         int version;
         int status;
-    } rows[] = {{"HTTP/1.1 200 OK\r\n", 11, 200},
-                {"HTTP/1.0 404\r\n", 10, 404},
-                {"HTTP/2 204 \r\n", 20, 204},
-                {"HTTP/3 503\n", 30, 503},
-                {"HTTP/1.1   301 Moved\r\n", 11, 301},
-                {"HTTP/1.1 99\r\n", 11, 0},
-                {"HTTP/1.1 2000 X\r\n", 11, 0},
-                {"HTTP/1.1\r\n", 11, 0},
-                {"HTTP/\r\n", 0, 0},
+    } rows[] = {{"HTTP/1.1 200 OK\r\n", 11, 200}, {"HTTP/1.0 404\r\n", 10, 404},
+                {"HTTP/2 204 \r\n", 20, 204},     {"HTTP/3 503\n", 30, 503},
+                {"HTTP/2.0 200 OK\r\n", 11, 200}, /* who writes so speaks HTTP/1 */
+                {"http/1.1 200 OK\r\n", 11, 200}, {"HTTP/1.1   301 Moved\r\n", 11, 301},
+                {"HTTP/1.1 99\r\n", 11, 0},       {"HTTP/1.1 2000 X\r\n", 11, 0},
+                {"HTTP/1.1\r\n", 11, 0},          {"HTTP/\r\n", 0, 0},
                 {"HTTP/1.1 abc\r\n", 11, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fresh(1 << 16);
@@ -113,7 +110,7 @@ static void a_folded_line_is_not_lost(void) {
     CHECK(resp.head_done);
 }
 
-static void the_first_location_and_type_win_and_encodings_are_joined(void) {
+static void the_first_location_and_the_last_type_win_and_encodings_are_joined(void) {
     fresh(1 << 16);
     line("HTTP/1.1 302 Found\r\n");
     line("LOCATION: /a\r\n");
@@ -126,12 +123,56 @@ static void the_first_location_and_type_win_and_encodings_are_joined(void) {
     line("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
     line("\r\n");
     CHECK(range_is(resp.location, "/a"));
-    CHECK(range_is(resp.content_type, "text/html"));
+    CHECK(range_is(resp.content_type, "text/plain"));
     CHECK(range_is(resp.retry_after, "120"));
     CHECK(range_is(resp.date, "Sun, 06 Nov 1994 08:49:37 GMT"));
     CHECK_EQ(resp.encoding.len, 8);
     CHECK(memcmp(resp.encoding.data, "gzip, br", 8) == 0);
     CHECK(hf_response_redirects(&resp));
+}
+
+/* Lines apart by '|'. */
+static int type_is(const char *lines, const char *want) {
+    char text[256];
+    fresh(1 << 16);
+    line("HTTP/1.1 200 OK\r\n");
+    while (*lines != '\0') {
+        size_t n = strcspn(lines, "|");
+        snprintf(text, sizeof text, "Content-Type: %.*s\r\n", (int)n, lines);
+        line(text);
+        lines += n + (lines[n] == '|');
+    }
+    line("\r\n");
+    return range_is(resp.content_type, want);
+}
+
+static void of_several_types_the_last_that_is_one_counts(void) {
+    CHECK(type_is("text/html|text/plain", "text/plain"));
+    CHECK(type_is("text/html; charset=gbk|text/plain", "text/plain"));
+    CHECK(type_is("text/html; charset=gbk|TEXT/html", "text/html; charset=gbk"));
+    CHECK(type_is("text/html; charset=gbk|text/html;x", "text/html; charset=gbk"));
+    CHECK(type_is("text/html|text/html; charset=gbk", "text/html; charset=gbk"));
+    CHECK(type_is("text/html ; charset=a|text/html;charset=b", "text/html;charset=b"));
+    CHECK(type_is("text/html|*/*", "text/html"));
+    CHECK(type_is("text/html|", "text/html"));
+    CHECK(type_is("text/html|; charset=gbk", "text/html"));
+    CHECK(type_is("junk|text/html", "text/html"));
+    CHECK(type_is("junk|more junk", "junk"));
+}
+
+static void a_lone_colon_ends_no_head(void) {
+    fresh(1 << 16);
+    line("HTTP/1.1 200 OK\r\n");
+    line(":\r\n");
+    line(" : \r\n");
+    CHECK(!resp.head_done);
+    line("A: b\r\n");
+    line("\r\n");
+    CHECK(resp.head_done);
+    size_t pos = 0;
+    CHECK(next_is(&pos, "", ""));
+    CHECK(next_is(&pos, "", ""));
+    CHECK(next_is(&pos, "A", "b"));
 }
 
 static void only_five_statuses_with_a_location_redirect(void) {
@@ -209,7 +250,9 @@ int main(void) {
     RUN(a_field_that_looks_like_a_status_line_stays_a_field);
     RUN(order_and_duplicates_are_kept);
     RUN(a_folded_line_is_not_lost);
-    RUN(the_first_location_and_type_win_and_encodings_are_joined);
+    RUN(the_first_location_and_the_last_type_win_and_encodings_are_joined);
+    RUN(of_several_types_the_last_that_is_one_counts);
+    RUN(a_lone_colon_ends_no_head);
     RUN(only_five_statuses_with_a_location_redirect);
     RUN(a_head_past_its_cap_is_refused_and_kept);
     RUN(a_new_head_forgets_the_old_one_but_not_the_hops);

@@ -123,6 +123,41 @@ static void what_cannot_be_decoded_is_bytes_under_the_claimed_name(void) {
     BYTES(NULL, "\0\0\xfe\xff\0\0\0a", "utf-32be", "bom");
 }
 
+static void what_hides_its_text_in_ascii_is_not_taken_for_utf8(void) {
+    const char kr[] = "text/html; charset=iso-2022-kr";
+    const char hz[] = "text/html; charset=hz-gb-2312";
+    const char jp[] = "text/html; charset=iso-2022-jp";
+    BYTES(kr, "\x1b$)C\x0e\x30\x21\x0f", "iso-2022-kr", "header");
+    TEXT(kr, "plain", "utf-8", "valid", "plain");
+    BYTES(hz, "~{VPND~}", "hz-gb-2312", "header");
+    TEXT(hz, "plain ~", "utf-8", "valid", "plain ~");
+    BYTES(jp, "\x1b$B0", "iso-2022-jp", "header"); /* cut within a character */
+    BYTES(jp, "\x0e", "iso-2022-jp", "header");
+    TEXT(jp, "caf\xc3\xa9", "utf-8", "valid", "caf\xc3\xa9");
+    BYTES("text/html; charset=utf-16", "a\0b\0c", "utf-16le", "header");
+    TEXT("text/html; charset=utf-16", "odd", "utf-8", "valid", "odd");
+    BYTES(NULL, "<meta charset=iso-2022-kr>\x1b$)C", "iso-2022-kr", "meta");
+}
+
+static void utf8_cut_within_a_character_is_no_latin(void) {
+    BYTES(NULL, "caf\xc3\xa9 \xe4\xb8", "utf-8", "valid");
+    BYTES(NULL, "caf\xc3\xa9 \xf0\x9f\x98", "utf-8", "valid");
+    BYTES(NULL, "caf\xc3\xa9 \xc3", "utf-8", "valid");
+    TEXT(NULL, "caf\xe9", "windows-1252", "default", "caf\xc3\xa9");
+    TEXT(NULL, "caf\xc3\xa9 \xe4\xb8!", "windows-1252", "default",
+         "caf\xc3\x83\xc2\xa9 \xc3\xa4\xc2\xb8!");
+    TEXT(NULL, "\xc3\xa9\xa9", "windows-1252", "default", "\xc3\x83\xc2\xa9\xc2\xa9");
+    TEXT(NULL, "\xc3\xa9\xff", "windows-1252", "default", "\xc3\x83\xc2\xa9\xc3\xbf");
+}
+
+static void utf16_may_say_so_by_its_xml_declaration(void) {
+    TEXT("text/xml", "<\0?\0x\0m\0l\0?\0>\0\xe9\0", "utf-16le", "meta",
+         "<?xml?>\xc3\xa9");
+    TEXT("text/html", "\0<\0?\0x\0m\0l\0?\0>\0\xe9", "utf-16be", "meta",
+         "<?xml?>\xc3\xa9");
+    BYTES("text/plain", "<\0?\0x\0m\0l\0", "", "");
+}
+
 static void bytes_are_not_taken_for_text(void) {
     BYTES("image/png", "plain", "", "");
     BYTES("application/octet-stream; charset=utf-8", "plain", "", "");
@@ -204,6 +239,9 @@ int main(void) {
     RUN(junk_where_a_charset_should_be_counts_as_none);
     RUN(a_false_claim_gives_way_to_valid_utf8);
     RUN(what_cannot_be_decoded_is_bytes_under_the_claimed_name);
+    RUN(what_hides_its_text_in_ascii_is_not_taken_for_utf8);
+    RUN(utf8_cut_within_a_character_is_no_latin);
+    RUN(utf16_may_say_so_by_its_xml_declaration);
     RUN(bytes_are_not_taken_for_text);
     RUN(text_can_be_asked_for);
     RUN(utf8_is_not_copied);

@@ -38,6 +38,8 @@ BROKEN: dict[str, tuple[bytes, bytes | None]] = {
     "no digits": (CHUNKED + b"ZZ\r\n", None),
     "no digits behind a chunk": (CHUNKED + b"5\r\nhello\r\nZZ\r\n", b"hello"),
     "17 digits": (CHUNKED + b"5\r\nhello\r\nFFFFFFFFFFFFFFFFF\r\nhi", b"hello"),
+    "a prefix of its own": (CHUNKED + b"0x5\r\nhello\r\n0\r\n\r\n", None),
+    "a trailer without colon": (CHUNKED + b"5\r\nhello\r\n0\r\nmoom\r\n\r\n", b"hello"),
     "a chunk too long": (CHUNKED + b"5\r\nhello, you\r\n0\r\n\r\n", b"hello"),
 }
 ENDS = ("close", "cut", "reset", "hold")
