@@ -23,7 +23,7 @@ from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
 
 def _find_orjson() -> Any:
@@ -131,8 +131,20 @@ def _refuse_nan(obj: Any) -> None:
     elif isinstance(obj, enum.Enum):
         _refuse_nan(obj.value)
     elif dataclasses.is_dataclass(obj) and not isinstance(obj, type):
-        for field in dataclasses.fields(obj):
-            _refuse_nan(getattr(obj, field.name))
+        for _, value in _attributes(obj):
+            _refuse_nan(value)
+
+
+def _attributes(obj: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield what is written of a dataclass: orjson takes all there is, if it can."""
+    if hasattr(obj, "__dict__") and "__slots__" not in type(obj).__dict__:
+        items: Iterable[tuple[Any, Any]] = vars(obj).items()
+    else:
+        names = (field.name for field in dataclasses.fields(obj))
+        items = ((name, getattr(obj, name)) for name in names)
+    for name, value in items:
+        if not str(name).startswith("_"):
+            yield name, value
 
 
 def _constant(name: str) -> Any:
@@ -239,8 +251,7 @@ def _write(obj: Any, out: list[str], depth: int) -> None:  # noqa: C901, PLR0912
             _write(item, out, depth + 1)
         out.append("]" if obj else "[]")
     elif dataclasses.is_dataclass(obj) and not isinstance(obj, type):
-        names = [f.name for f in dataclasses.fields(obj) if f.name[0] != "_"]
-        _write_object([(n, getattr(obj, n)) for n in names], out, depth + 1)
+        _write_object(_attributes(obj), out, depth + 1)
     else:
         out.append(f'"{_special(obj)}"')
 
@@ -273,13 +284,15 @@ def _float_text(value: float) -> str:
 
 def _special(obj: Any) -> str:
     if isinstance(obj, dt.datetime):
-        offset = obj.utcoffset()
+        offset = obj.utcoffset() or dt.timedelta()
         local = obj.replace(tzinfo=None).isoformat()
-        if not offset:
+        seconds = offset.days * 86400 + offset.seconds
+        if seconds == 0:
             return local + "Z"
-        minutes = int(offset.total_seconds()) // 60
-        sign = "-" if minutes < 0 else "+"
-        return f"{local}{sign}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+        # RFC 3339 has no seconds there: orjson writes the nearest minute.
+        minutes = (abs(seconds) + 30) // 60
+        sign = "-" if seconds < 0 else "+"
+        return f"{local}{sign}{minutes // 60:02d}:{minutes % 60:02d}"
     if isinstance(obj, (dt.date, dt.time)):
         if isinstance(obj, dt.time) and obj.tzinfo is not None:
             raise JsonEncodeError("datetime.time must not have tzinfo set")

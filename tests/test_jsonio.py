@@ -44,6 +44,31 @@ class Point:
     _hidden: int = 0
 
 
+@dataclasses.dataclass
+class Slotted:
+    __slots__ = ("_own", "x")
+    x: int
+    _own: int
+
+
+def with_attributes(**changed: Any) -> Point:
+    """Return a dataclass's instance that has got more, or less, than its fields."""
+    point = Point(1, [0.5])
+    for name, value in changed.items():
+        setattr(point, name, value)
+    return point
+
+
+def without_x() -> Point:
+    point = Point(1, [0.5])
+    del point.x
+    return point
+
+
+def offset(**of: int) -> dt.datetime:
+    return dt.datetime(2026, 1, 2, tzinfo=dt.timezone(dt.timedelta(**of)))
+
+
 IST = dt.timezone(dt.timedelta(hours=5, minutes=30))
 WEST = dt.timezone(-dt.timedelta(hours=3, minutes=30))
 
@@ -77,6 +102,14 @@ WRITTEN: list[tuple[Any, bytes]] = [
     ),
     (dt.datetime(2026, 1, 2, tzinfo=WEST), b'"2026-01-02T00:00:00-03:30"'),
     (dt.datetime(2026, 1, 2, tzinfo=dt.timezone.utc), b'"2026-01-02T00:00:00Z"'),
+    (with_attributes(z="more", _z=1), b'{"x":1,"y":[0.5],"z":"more"}'),
+    (without_x(), b'{"y":[0.5]}'),
+    (Slotted(1, 2), b'{"x":1}'),
+    (offset(minutes=19, seconds=32), b'"2026-01-02T00:00:00+00:20"'),
+    (offset(minutes=-19, seconds=-32), b'"2026-01-02T00:00:00-00:20"'),
+    (offset(seconds=29), b'"2026-01-02T00:00:00+00:00"'),
+    (offset(seconds=-20), b'"2026-01-02T00:00:00-00:00"'),
+    (offset(microseconds=40), b'"2026-01-02T00:00:00Z"'),
     (dt.date(2026, 1, 2), b'"2026-01-02"'),
     (dt.time(1, 2, 3), b'"01:02:03"'),
     (uuid.UUID(int=5), b'"00000000-0000-0000-0000-000000000005"'),
@@ -96,6 +129,7 @@ REFUSED_OUT: list[Any] = [
     float("inf"),
     [None, {"a": -float("inf")}],
     Point(1, [float("nan")]),
+    with_attributes(z=float("nan")),
     "\ud800",
     {"\udfff": 1},
     {1: 2},
