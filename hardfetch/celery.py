@@ -113,11 +113,14 @@ class FetchTask(Task):  # type: ignore[misc] # Celery has no type hints
 
         Ends as a result just before the task's soft limit, with the error `deadline`.
         """
+        fetcher = self.fetcher
+        # The engine starts here, or the first fetch's clock would start that much late.
+        fetcher._get_client()  # noqa: SLF001 - it is ours
         left = _due.get() - time.monotonic()
         if left < math.inf:
             given = options.get("deadline") or math.inf
             options["deadline"] = min(given, max(_SHORTEST, left - _MARGIN))
-        return self.fetcher.fetch(url, **options)
+        return fetcher.fetch(url, **options)
 
     @property
     def fetcher(self) -> Fetcher:

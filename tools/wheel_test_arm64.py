@@ -63,7 +63,9 @@ def main(arguments: list[str]) -> int:
     site = install(wheel, python.name.removeprefix("python"))
     print(f"{wheel.name}: {python.name} of Debian {SUITE} for arm64", flush=True)
     emulator = [shutil.which("qemu-aarch64-static") or "", "-L", str(TREE)]
-    os.environ |= {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    # A PATH without a compiler, as on a worker; nothing but the emulator is run.
+    os.environ |= {"PATH": str(site / "bin"), "PYTHONPATH": str(site)}
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     doctor = ["-m", "hardfetch", "doctor", "-c", "64"]
     smoke = [str(ROOT / "tests" / "smoke.py"), *emulator]
     bad = 0

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, NoReturn
 from pydantic import ValidationError
 
 from hardfetch import jsonio
+from hardfetch.cli.console import reopen_standard_files
 from hardfetch.errors import OptionError
 from hardfetch.worker import pool as pool_module
 from hardfetch.worker.child import encode
 from hardfetch.worker.models import TaskPayload, TaskResult, explain
-from hardfetch.worker.pool import PoolError, WorkerPool
+from hardfetch.worker.pool import PoolError, WorkerPool, refused
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -118,22 +119,27 @@ def _feed(pool: WorkerPool, lines: _Lines, output: _Output) -> None:
         if line is None:
             return
         payload = _parse(line, lines.number)
-        if isinstance(payload, TaskPayload):
-            pool.give(payload)
-        else:
+        if isinstance(payload, TaskResult):
             output.put(payload)
+            continue
+        try:
+            pool.give(payload)
+        except jsonio.JsonEncodeError as exc:
+            output.put(refused(payload, exc))
 
 
 def _parse(line: bytes, number: int) -> TaskPayload | TaskResult:
     """Return the line's task, or the result that tells why it is none."""
     given: object = None
     try:
-        given = jsonio.loads(line)
+        given = jsonio.loads(line if len(line) < _LINE_MAX else b"")
         return TaskPayload.model_validate(given)
     except ValidationError as exc:
         message = f"line {number} is no task: {explain(exc)}"
     except jsonio.JsonDecodeError as exc:
         message = f"line {number} is no JSON: {exc}"
+    if len(line) >= _LINE_MAX:
+        message = f"line {number} is longer than {_LINE_MAX >> 20} MiB"
     ident = given.get("task_id") if isinstance(given, dict) else None
     return TaskResult(
         task_id=ident if isinstance(ident, str) else "",
@@ -190,15 +196,18 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    closed = reopen_standard_files()
     parser = _parser()
     options = parser.parse_args(arguments)
+    if 1 in closed:
+        return 4
     if options.demo:
         sys.stdout.buffer.write(encode(demo()) + b"\n")
         sys.stdout.flush()
         return 0
     signal.signal(signal.SIGINT, _interrupt)
     signal.signal(signal.SIGTERM, _interrupt)
-    output = _Output(sys.stdout.fileno())
+    output = _Output(1)
     try:
         with WorkerPool(
             options.workers,
@@ -207,7 +216,7 @@ def main(arguments: list[str] | None = None) -> int:
             grace=options.grace,
             start_method=options.start_method,
         ) as pool:
-            work(pool, _Lines(sys.stdin.fileno()), output)
+            work(pool, _Lines(0), output)
     except OptionError as exc:
         parser.error(str(exc))
     except PoolError as exc:

@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from hardfetch import jsonio
+from hardfetch import jsonio, values
 from hardfetch.errors import HardfetchError, OptionError
 from hardfetch.guard import EXIT_STUCK
 from hardfetch.worker import child
@@ -39,6 +39,16 @@ StartMethod = Literal["forkserver", "spawn"]
 
 class PoolError(HardfetchError, RuntimeError):
     """Workers don't start: a module that can't be imported, no memory."""
+
+
+def refused(payload: TaskPayload, error: jsonio.JsonEncodeError) -> TaskResult:
+    """Return the result of a task that could not be given to a worker."""
+    return TaskResult(
+        task_id=payload.task_id,
+        status="failed",
+        message=f"its args have no JSON form: {error}",
+        elapsed_time=0.0,
+    )
 
 
 class _Worker:
@@ -66,11 +76,12 @@ class _Worker:
         return self.ready and self.payload is None
 
     def give(self, payload: TaskPayload, limit: float, grace: float) -> None:
+        line = jsonio.dumps(payload.model_dump())
         self.payload = payload
         self.started = time.monotonic()
         self.kill_at = self.started + limit + grace + _KILL_AFTER
         with suppress(OSError):  # it has ended: told by its sentinel, as at any time
-            self.pipe.send_bytes(jsonio.dumps(payload.model_dump()))
+            self.pipe.send_bytes(line)
 
     def end(self) -> None:
         """Kill and reap it. Safe at any time."""
@@ -99,16 +110,15 @@ class WorkerPool:
         grace: float = GRACE,
         start_method: StartMethod = "forkserver",
     ) -> None:
-        self.size = len(os.sched_getaffinity(0)) if size is None else size
-        if self.size < 1:
-            raise OptionError(f"size: at least 1 worker, not {size!r}")
-        if not timeout > 0 or not grace > 0:
-            raise OptionError("timeout and grace: positive numbers of seconds")
+        processors = len(os.sched_getaffinity(0))
+        self.size = processors if size is None else values.count("size", size)
         if start_method not in ("forkserver", "spawn"):
             # A forked child holds its siblings' pipes open and its parent's locks.
             raise OptionError('start_method: "forkserver" or "spawn"')
-        self.timeout = timeout
-        self.grace = grace
+        if isinstance(modules, str):
+            raise OptionError("modules: a list of names, not one string")
+        self.timeout = values.seconds("timeout", timeout)
+        self.grace = values.seconds("grace", grace)
         self.replaced = 0  # workers that had to be
         self._modules = tuple(modules)
         self._context = multiprocessing.get_context(start_method)
@@ -153,7 +163,11 @@ class WorkerPool:
         return [worker.process.pid or 0 for worker in self._workers]
 
     def give(self, payload: TaskPayload) -> None:
-        """Hand a task to an idle worker. Raises RuntimeError when there is none."""
+        """Hand a task to an idle worker.
+
+        Raises RuntimeError when there is none, JsonEncodeError for args without a JSON
+        form; the worker stays idle then.
+        """
         worker = next((w for w in self._workers if w.idle), None)
         if worker is None:
             raise RuntimeError("no worker is idle: look at has_idle, call wait")
@@ -255,8 +269,11 @@ class WorkerPool:
                 payload = next(source, None)
                 if payload is None:
                     more = False
-                else:
+                    break
+                try:
                     self.give(payload)
+                except jsonio.JsonEncodeError as exc:
+                    yield refused(payload, exc)
             if self.busy or more:
                 results, _ = self.wait()
                 yield from results

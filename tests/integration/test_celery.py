@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hardfetch import fetcher
+from hardfetch.client import Client
 from hardfetch.errors import DeadlineExceeded, OptionError
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ def tasks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         del os.environ["HARDFETCH_TEST_FOLDER"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture  # of one test: it would take the tasks of workers that come later
 def worker(tasks: Any) -> Iterator[subprocess.Popen[bytes]]:
     process = start_worker("--concurrency", "2")
     try:
@@ -99,6 +101,22 @@ def test_a_fetch_ends_as_a_result_before_the_tasks_limit(
         record = task.apply(args=[silent]).result
         assert record["error"]["type"] == "deadline"
         assert 0.8 <= time.monotonic() - start < 1.0
+
+
+def test_an_engine_that_is_slow_to_start_takes_nothing_from_the_first_fetch(
+    tasks: Any, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hardfetch import celery
+
+    class Slow(Client):
+        def __init__(self, *args: Any) -> None:
+            time.sleep(0.3)
+            super().__init__(*args)
+
+    celery.close()
+    monkeypatch.setattr(fetcher, "Client", Slow)
+    assert tasks.crawl.apply(args=[silent]).result["error"]["type"] == "deadline"
+    celery.close()
 
 
 def test_a_hard_limit_below_the_soft_one_is_refused(tasks: Any) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from hardfetch.errors import OptionError
+from hardfetch.jsonio import JsonEncodeError
 from hardfetch.worker import PoolError, TaskPayload, TaskResult, WorkerPool
 
 if TYPE_CHECKING:
@@ -198,6 +199,22 @@ def test_a_thousand_tasks_with_sleepers_and_stuck_ones_keep_their_limits() -> No
     assert any(overrun_of_a_thousand(0.5) < 0.5 for _ in range(3))
 
 
+def test_args_without_a_json_form_fail_their_task_and_no_other(
+    pool: WorkerPool,
+) -> None:
+    bad: list[Any] = [b"bytes", float("nan"), {1, 2}]
+    given = [payload("echo", value) for value in [*bad, "fine"]]
+    results = list(pool.map(given))
+    assert sorted(r.status for r in results) == ["failed"] * 3 + ["success"]
+    messages = [r.message for r in results if r.status == "failed"]
+    assert all(text.startswith("its args have no JSON form: ") for text in messages)
+    while not pool.has_idle:
+        pool.wait()
+    with pytest.raises(JsonEncodeError, match="bytes"):
+        pool.give(given[0])
+    assert (pool.has_idle, pool.busy) == (True, 0)
+
+
 # The command.
 
 
@@ -255,6 +272,43 @@ def test_each_line_has_one_result() -> None:
     assert "in stuck" in err
 
 
+def test_no_line_harms_the_next() -> None:
+    deep = b'{"task_id": "deep", "target_function": "echo", "args": %s%s}'
+    lines = [
+        b"a" * (17 << 20),
+        deep % (b"[" * 500, b"]" * 500),
+        b"[" * 100_000,
+        b'\xff\xfe\x00"',
+        b'{"task_id": "first", "task_id": "\xc3\xa9", "target_function": "echo"}\r',
+        b'{"task_id": "cut", "target_func',
+    ]
+    code, results, err = run(b"\n".join(lines), "--import", MODULE, "--workers", "1")
+    assert code == 0
+    assert err == ""
+    assert [r["status"] for r in results] == ["failed"] * 4 + ["success", "failed"]
+    assert results[0]["message"] == "line 1 is longer than 16 MiB"
+    assert results[1]["task_id"] == "deep"
+    assert results[1]["message"].endswith("nested too deeply")
+    assert results[4]["task_id"] == "é"
+    assert results[5]["message"].startswith("line 6 is no JSON: ")
+
+
+def test_a_closed_stdin_is_an_empty_one_and_a_closed_stdout_is_code_4() -> None:
+    for redirection, code in [("<&-", 0), (">&- </dev/null", 4)]:
+        done = subprocess.run(
+            [
+                "sh",
+                "-c",
+                f'exec "$0" -m hardfetch.worker {redirection}',
+                sys.executable,
+            ],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (code, b"")
+
+
 def test_a_reader_that_stops_stops_the_intake_and_not_the_limits() -> None:
     line = b'{"task_id": "x", "target_function": "big", "args": [500000]}\n'
     process = command("--import", MODULE, "--workers", "1")
@@ -305,5 +359,11 @@ def test_a_module_that_cannot_be_imported_is_code_1() -> None:
 
 
 def test_wrong_options_are_code_2() -> None:
-    for options in (["--workers", "0"], ["--timeout", "-1"], ["--grace", "x"]):
+    for options in (
+        ["--workers", "0"],
+        ["--timeout", "-1"],
+        ["--timeout", "nan"],
+        ["--grace", "inf"],
+        ["--grace", "x"],
+    ):
         assert run(b"", *options)[0] == 2
