@@ -308,6 +308,11 @@ static void put_attempts(hf_pen *w) {
         put_us(w, a->elapsed);
         HF_PUT(w, ",\"wait\":");
         put_us(w, a->wait);
+        if (a->rejected != HF_REJECTED_NOT) {
+            bool body = a->rejected == HF_REJECTED_BODY;
+            HF_PUT(w, ",\"rejected\":");
+            put_word(w, body ? "retry_on_body" : "validate");
+        }
         if (i == r->n_attempts - 1 && r->denied[0] != '\0') {
             HF_PUT(w, ",\"retry_denied\":");
             put_text(w, r->denied);
@@ -366,10 +371,6 @@ static void put_error(hf_pen *w) {
     put_count(w, o->curl_code > 0, (uint64_t)o->curl_code);
     HF_PUT(w, ",\"retryable\":");
     put_bool(w, hf_outcome_retryable(o));
-    if (w->r->denied[0] != '\0') {
-        HF_PUT(w, ",\"retry_denied\":");
-        put_text(w, w->r->denied);
-    }
     *w->p++ = '}';
 }
 

@@ -32,13 +32,17 @@ enum {
     HF_R_PARKED   /* ended, waits for room in the ring */
 };
 
+/* What found an answer bad. */
+enum { HF_REJECTED_NOT, HF_REJECTED_BODY, HF_REJECTED_VALIDATE };
+
 /* One attempt that is over. */
 typedef struct hf_attempt {
-    int32_t status;  /* HTTP status, 0 = none */
-    int32_t type;    /* HF_T_… */
-    int64_t elapsed; /* us */
-    int64_t wait;    /* us of back-off before it */
-    char *proxy;     /* without credentials; owned; NULL = direct */
+    int32_t status;   /* HTTP status, 0 = none */
+    int32_t type;     /* HF_T_… */
+    int32_t rejected; /* HF_REJECTED_… */
+    int64_t elapsed;  /* us */
+    int64_t wait;     /* us of back-off before it */
+    char *proxy;      /* without credentials; owned; NULL = direct */
 } hf_attempt;
 
 typedef struct hf_request {

@@ -103,6 +103,12 @@ void hf_shard_abort(hf_shard *s, hf_request *r, int64_t now) {
     hf_shard_drop(s, r, now);
 }
 
+static void note_rejected(hf_request *r, int32_t why) {
+    if (r->n_attempts > 0) {
+        r->attempts[r->n_attempts - 1].rejected = why;
+    }
+}
+
 /* Whether the answer's body holds one of the texts that policy asks for. */
 static bool matches(const hf_shard *s, const hf_request *r) {
     const hf_response *resp = r->response;
@@ -164,6 +170,7 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
     int status = r->response != NULL ? r->response->status : 0;
     hf_request_note_attempt(r, status, now - r->attempt_start, r->proxy_shown);
     r->matched = matches(s, r);
+    note_rejected(r, r->matched ? HF_REJECTED_BODY : HF_REJECTED_NOT);
     if (r->exit >= 0) {
         note_pair(s, r, status, now);
     }
@@ -264,6 +271,7 @@ static void take_content(hf_shard *s, hf_request *r, bool bad, int64_t now) {
     }
     r->provisional = false;
     r->checked = r->matched = true;
+    note_rejected(r, HF_REJECTED_VALIDATE);
     if (s->unjudged.first != NULL || !hf_shard_tell(s, r, 0, now)) {
         hf_requests_append(&s->unjudged, r);
     }

@@ -108,14 +108,11 @@ class Run:
         resume: bool,
     ) -> Summary:
         """Run to the end. Raises SinkError, OSError of the source, EngineError."""
-        if self._options.validate is not None:
-            raise OptionError(
-                "validate: serves map, amap and fetch; run gives no Result"
-            )
         began, cpu = time.monotonic(), _cpu_seconds()
         with ExitStack() as stack:
             stack.callback(self._over.set)
             stack.callback(self._stop.close)
+            self._refuse_validate()
             # The source first: a slip in its name must not cost the old output.
             chunks = sources.chunks(source, self._stop, stack)
             _refuse_own_input(source, sink)
@@ -168,6 +165,12 @@ class Run:
             interrupted=self.interrupted,
             policy=self.health(),
         )
+
+    def _refuse_validate(self) -> None:
+        if self._options.validate is not None:
+            raise OptionError(
+                "validate: serves map, amap and fetch; run gives no Result"
+            )
 
     def _start_policy(self, engine: _ffi.Engine, stack: ExitStack) -> RobotsGate | None:
         gate = make_gate(engine, self._options, self._packer)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hardfetch.record import Result
     from hardfetch.validation import Checker
 
-    Answer: TypeAlias = "Result | Exception"
+    Answer: TypeAlias = "Result | Exception | _Raised"
     Deliver: TypeAlias = Callable[[Answer], object]
 
 _WINDOW = 1 << 20
@@ -68,6 +68,10 @@ class Client:
 
         An exception of a signal's handler, as Ctrl-C, cancels the request.
         """
+        if threading.current_thread() is self._thread:
+            raise HardfetchError(
+                "validate: it can't use the Fetcher that asks it; make another one"
+            )
         box = _Box()
         seq = self._submit(frame, ident, box.put)
         try:
@@ -208,13 +212,11 @@ class _Desk:
             return [(result.seq, result) for result in results]
         answers: list[tuple[int, Answer]] = []
         for result in results:
-            try:
-                if self._checker.good(result):
-                    answers.append((result.seq, result))
-            except EngineError:
-                raise
-            except Exception as exc:  # noqa: BLE001 - it is the caller's own
-                answers.append((result.seq, exc))
+            found = self._checker.look(result)
+            if isinstance(found, BaseException):
+                answers.append((result.seq, _Raised(found)))
+            elif found:
+                answers.append((result.seq, result))
         return answers
 
     def dispatch(self) -> None:
@@ -243,6 +245,15 @@ class _Desk:
                 deliver(failure)
 
 
+class _Raised:
+    """What `validate` raised, on its way to who waits for the result."""
+
+    __slots__ = ("what",)
+
+    def __init__(self, what: BaseException) -> None:
+        self.what = what
+
+
 class _Box:
     """One answer on its way to the thread that waits for it.
 
@@ -269,6 +280,8 @@ class _Box:
 
 
 def _unwrap(answer: Answer) -> Result:
+    if isinstance(answer, _Raised):
+        raise answer.what
     if isinstance(answer, EngineError):
         # Each waiting thread gets one of its own: raising writes a traceback into it.
         raise type(answer)(*answer.args) from answer

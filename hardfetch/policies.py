@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 from dataclasses import replace
@@ -137,9 +138,9 @@ def _patterns(name: str, value: Any) -> dict[str, Any]:
 
 
 def _validate(name: str, value: Any) -> dict[str, Any]:
-    if not callable(value):
+    if not callable(value) or inspect.iscoroutinefunction(value):
         raise OptionError(
-            f"{name}: give a function of a Result that tells if it is good"
+            f"{name}: give a function (no coroutine) that tells if a Result is good"
         )
     return {name: value}
 

@@ -187,7 +187,7 @@ class Policy:
         """Count what a host did, or may have done through an exit."""
         if host_mark(event.error, event.origin) is Mark.NONE:
             return None
-        what = event.error or str(event.status)
+        what = event.error or ("content" if event.matched else str(event.status))
         return self.hosts.failed(event.host, event.host_requests, what)
 
     def _is_good(self, event: Failure) -> bool:

@@ -43,7 +43,6 @@ class Error:
     message: str
     curl_code: int | None = None
     retryable: bool = False
-    retry_denied: str | None = None  # what stood against another attempt
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,8 @@ class Attempt:
     status_code: int | None
     error: str | None  # a type
     elapsed: float
-    wait: float  # back-off before it
+    wait: float  # back-off before it, and turns that its redirects waited for
+    rejected: str | None = None  # what found its answer bad: retry_on_body, validate
     retry_denied: str | None = None  # of the last one: what stood against another
 
 

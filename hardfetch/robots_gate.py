@@ -20,13 +20,13 @@ from urllib.parse import quote_from_bytes, urlsplit
 
 from hardfetch.errors import ClosedError, HardfetchError
 from hardfetch.outcome import Verdict
+from hardfetch.record import Result
 from hardfetch.robots import MAX_BODY, RobotsCache, RobotsRules, robots_origin
 
 if TYPE_CHECKING:
     from hardfetch._ffi import Engine
-    from hardfetch.client import Client
+    from hardfetch.client import Answer, Client
     from hardfetch.options import Options
-    from hardfetch.record import Result
     from hardfetch.request import Packer
     from hardfetch.robots import RobotsAnswer
 
@@ -105,7 +105,7 @@ class RobotsGate:
     # The fetching
 
     def _fetch(self, url: str, robots: str) -> None:
-        def done(answer: Result | Exception) -> None:
+        def done(answer: Answer) -> None:
             self._arrived(url, answer)
 
         try:
@@ -134,9 +134,9 @@ class RobotsGate:
                 self._client = Client(options)
             return self._client
 
-    def _arrived(self, url: str, answer: Result | Exception) -> None:
+    def _arrived(self, url: str, answer: Answer) -> None:
         status, body = 0, b""
-        if not isinstance(answer, Exception):
+        if isinstance(answer, Result):
             error = answer.error
             if error is None or error.type in _REDIRECTS:
                 status, body = answer.status_code or 0, answer.content

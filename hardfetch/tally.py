@@ -18,7 +18,7 @@ class HostTrouble:
     retries: int = 0
     gates: int = 0  # times that it asked everybody to wait
     opened: int = 0  # times that its breaker opened
-    last: str = ""  # type or status of the last failure
+    last: str = ""  # of the last failure: type, status, or "content"
 
 
 class HostTally:

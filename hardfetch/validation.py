@@ -45,6 +45,13 @@ class Checker:
 
         Raises what `validate` raises; the result then counts as good.
         """
+        found = self.look(result)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def look(self, result: Result) -> bool | BaseException:
+        """Do as `good`, but return what `validate` raises: an engine's slip is none."""
         seq = result.seq
         if not result._provisional:  # noqa: SLF001 - it is ours
             attempts = result.attempts
@@ -53,12 +60,14 @@ class Checker:
             self._bad.discard(seq)
             # Else it was given when it came first.
             return denied != _UNCHECKED or known
-        fine = True
+        found: bool | BaseException
         try:
-            fine = bool(self._validate(result))
-        finally:
-            with suppress(ClosedError):  # stopped: it says so in a record of its own
-                self._engine.verdicts([Verdict(seq, retry=False, content=not fine)])
-        if not fine:
+            found = bool(self._validate(result))
+        except BaseException as exc:  # noqa: BLE001 - for whoever waits for the result
+            found = exc
+        bad = found is False
+        with suppress(ClosedError):  # stopped: it says so in a record of its own
+            self._engine.verdicts([Verdict(seq, retry=False, content=bad)])
+        if bad:
             self._bad.add(seq)
-        return fine
+        return found

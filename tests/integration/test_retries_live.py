@@ -65,7 +65,7 @@ class TestWhatIsRetried:
             assert len(server.seen) == 3
         assert result.error is not None
         assert result.error.type == "connection_reset"
-        assert result.error.retry_denied == "attempts"
+        assert result.attempts[-1].retry_denied == "attempts"
         assert [a.error for a in result.attempts] == ["connection_reset"] * 3
 
     def test_without_retries_there_is_one_attempt(self) -> None:
@@ -103,7 +103,7 @@ class TestMethods:
             result = once(server, request)
             assert len(server.seen) == 1
         assert result.error is not None
-        assert result.error.retry_denied == "method"
+        assert result.attempts[-1].retry_denied == "method"
 
     def test_a_post_that_was_refused_unread_is(self) -> None:
         with Scripted(in_turn([Reply(429)])) as server:
@@ -193,6 +193,7 @@ class TestContent:
             result = once(server, retry_on_body="captcha", retries=1)
             assert len(server.seen) == 2
         assert (result.status_code, result.text) == (200, "captcha")
+        assert [a.rejected for a in result.attempts] == ["retry_on_body"] * 2
 
 
 class TestOwnPolicies:

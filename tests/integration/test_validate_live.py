@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 from scripted import RESET, Reply, Scripted, Seen, in_turn
 
-from hardfetch import Fetcher, OptionError, Result
+from hardfetch import Fetcher, HardfetchError, OptionError, Result
+from hardfetch.errors import ClosedError
 from hardfetch.retry import RetryPolicy
 
 BAD = Reply(body=b"please wait")
@@ -41,8 +43,20 @@ def test_one_that_stays_bad_is_given_as_it_is_and_says_why() -> None:
         result = fetcher.fetch(server.url)
         assert len(server.seen) == 3
     assert (result.status_code, result.text) == (200, "please wait")
-    assert len(result.attempts) == 3
+    assert [a.rejected for a in result.attempts] == ["validate"] * 3
     assert result.attempts[-1].retry_denied == "attempts"
+
+
+def test_without_retries_it_says_so_and_the_host_is_named() -> None:
+    with (
+        Scripted(lambda _: BAD) as server,
+        Fetcher(validate=is_page, retries=0) as fetcher,
+    ):
+        (attempt,) = fetcher.fetch(server.url).attempts
+        (host,) = fetcher.health()["hosts"]
+        assert len(server.seen) == 1
+    assert (attempt.rejected, attempt.retry_denied) == ("validate", "attempts")
+    assert (host["host"], host["failures"], host["last"]) == (server.host, 1, "content")
 
 
 def test_errors_are_not_put_before_it_and_count_among_the_attempts() -> None:
@@ -57,6 +71,7 @@ def test_errors_are_not_put_before_it_and_count_among_the_attempts() -> None:
         result = fetcher.fetch(server.url)
     assert asked == [200, 200]
     assert [a.error for a in result.attempts] == ["connection_reset", None, None]
+    assert [a.rejected for a in result.attempts] == [None, "validate", None]
 
 
 def test_a_post_is_not_repeated_for_its_content() -> None:
@@ -85,6 +100,62 @@ def test_what_it_raises_reaches_the_caller() -> None:
             fetcher.fetch(server.url)
         with pytest.raises(ZeroDivisionError):
             list(fetcher.map([server.url] * 5))
+
+
+def test_no_exception_of_its_keeps_others_waiting() -> None:
+    closed = Fetcher()
+    closed.close()
+
+    def look(result: Result) -> bool:
+        if result.text == "exit":
+            sys.exit(3)
+        if result.text == "closed":
+            closed.fetch(result.record["url"])
+        return True
+
+    def script(seen: Seen) -> Reply:
+        return Reply(body=seen.path[1:].encode())
+
+    with Scripted(script) as server, Fetcher(validate=look) as fetcher:
+        for _ in range(3):
+            with pytest.raises(SystemExit):
+                fetcher.fetch(f"{server.url}/exit")
+            with pytest.raises(ClosedError):
+                fetcher.fetch(f"{server.url}/closed")
+        assert fetcher.fetch(f"{server.url}/page").text == "page"
+
+
+def test_it_is_told_when_it_would_wait_for_itself() -> None:
+    with Scripted() as server:
+
+        def look(result: Result) -> bool:
+            return fetcher.fetch(result.record["url"]).ok
+
+        fetcher = Fetcher(validate=look)
+        with fetcher, pytest.raises(HardfetchError, match="make another"):
+            fetcher.fetch(server.url)
+
+
+def test_a_cancel_does_not_wait_for_its_verdict() -> None:
+    looking, free = threading.Event(), threading.Event()
+
+    def look(_: Result) -> bool:
+        looking.set()
+        free.wait(60)
+        return False
+
+    found: list[Result] = []
+    with Scripted(lambda _: BAD) as server, Fetcher(validate=look) as fetcher:
+        thread = threading.Thread(
+            target=lambda: found.append(fetcher.fetch(server.url, id="one"))
+        )
+        thread.start()
+        assert looking.wait(60)
+        fetcher.cancel("one")
+        free.set()
+        thread.join(60)
+        assert len(server.seen) == 1
+    assert [r.attempts[-1].retry_denied for r in found] == ["unchecked"]
 
 
 def test_a_deadline_ends_the_tries() -> None:
@@ -158,5 +229,10 @@ def test_run_has_no_results_to_look_at(tmp_path: Any) -> None:
         pytest.raises(OptionError, match="validate"),
     ):
         fetcher.run(["http://127.0.0.1:9"], tmp_path / "out")
-    with pytest.raises(OptionError, match="validate"):
-        Fetcher(validate=5)
+
+    async def look(_: Result) -> bool:
+        return True
+
+    for slip in (5, look):
+        with pytest.raises(OptionError, match="validate"):
+            Fetcher(validate=slip)
