@@ -7,7 +7,7 @@ CMAKE := $(BIN)/cmake
 # The libcurl that the C tests load is the one that the package uses.
 SITE = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages))
 LIBCURL = $(firstword $(wildcard $(SITE)/curl_cffi/_wrapper*.so))
-C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.h tests/c/*.[ch] tests/fuzz/*.[ch] bench/*.[ch])
+C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.[ch] tests/c/*.[ch] tests/fuzz/*.[ch] bench/*.[ch])
 BUILD_FILES := CMakeLists.txt $(wildcard cmake/*.cmake tests/c/CMakeLists.txt)
 
 # The Python tests that are run under ASan as well.
@@ -107,7 +107,7 @@ $(VENV)/.tools: tools/venv
 	@touch $@
 
 # Editable: Python files are read where they stand, so only C makes a new build.
-$(VENV)/.built: $(VENV)/.tools pyproject.toml hardfetch/_version.py $(BUILD_FILES) $(wildcard csrc/*.[ch] csrc/pyabi/*.h)
+$(VENV)/.built: $(VENV)/.tools pyproject.toml hardfetch/_version.py $(BUILD_FILES) $(wildcard csrc/*.[ch] csrc/pyabi/*.[ch])
 	@mkdir -p build
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
 	@touch $@

@@ -251,7 +251,7 @@ def main() -> None:
             print("\n".join(lines), flush=True)
             report += lines
         if options.full or "writers" in (options.workloads or "").split(","):
-            lines = list(writers.table(8, 200_000, options.rounds or 7))
+            lines = list(writers.table(8, 400_000, options.rounds or 7))
             print("\n".join(lines), flush=True)
             report += lines
     if options.save:

@@ -9,7 +9,7 @@ import writers
 
 def test_many_threads_write_several_times_as_fast(benchmark: Any) -> None:
     found = benchmark.pedantic(
-        writers.rates, args=(8, 100_000, 5), rounds=1, iterations=1
+        writers.rates, args=(8, 400_000, 5), rounds=1, iterations=1
     )
     benchmark.extra_info.update({name: round(rate) for name, rate in found.items()})
     assert found["NdjsonWriter"] >= 6 * found["lock"], found

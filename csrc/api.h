@@ -471,3 +471,10 @@ uint64_t hf_resume_seen(const hf_resume *r);  /* inputs */
 
 /* Fills out, (hf_resume_end + 7) / 8 bytes, for hf_engine_skip. */
 void hf_resume_bitmap(const hf_resume *r, uint8_t *out);
+
+/* ---- of the Python module alone (pyabi/lines.c) ---- */
+
+/* list is the address of a Python list of three: dumps, option, help. Appends the
+ * functions write, put, take, look, seal and total over new lines of their own.
+ * Thread: any, without the interpreter's lock. Returns 0 or HF_ENOMEM. */
+int hf_python_lines(void *list);

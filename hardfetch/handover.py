@@ -1,60 +1,45 @@
-"""Lines from many threads to one, without a lock: one queue for each that writes."""
+"""Lines of JSON from many threads to the one that writes them: csrc/pyabi/lines.c."""
 
 from __future__ import annotations
 
-from collections import deque
+from typing import TYPE_CHECKING, Any
 
-BATCH = 8 << 20  # bytes that are taken at once, about
+from hardfetch._ffi import OK, ffi, lib
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-class Buffer(bytearray):
-    """Whole lines of one thread. `taken` is the writer's: bytes that it has had."""
-
-    __slots__ = ("taken",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.taken = 0
+#: What the helper is called for: an object that needs a second look, waiting bytes, a
+#: line after `seal`. It gets the object with the first.
+ODD, LOOK, SEALED = range(3)
 
 
-class Queue:
-    """What one thread has written and the writer has not yet taken."""
+class Lines:
+    """Functions over one buffer of lines; any thread may call them but `take`.
 
-    __slots__ = ("buffer", "full", "look_at", "put")
+    write(obj) appends a record's line, put(lines) whole lines as bytes, or they are
+    refused once seal() was called. look(bytes) sets how many must wait for the helper
+    to be called after each line. total() is the bytes ever appended.
 
-    def __init__(self) -> None:
-        self.buffer = Buffer()  # the one that is being filled
-        self.full: deque[Buffer] = deque()  # those before it
-        self.put = 0  # bytes ever handed over
-        self.look_at = 0  # the size of the buffer at which its thread looks around
+    take() is for one thread: a memoryview of all that waits, valid until the next
+    call; None for nothing.
+    """
 
-    def total(self) -> int:
-        """Return the bytes ever appended; a moment's error does no harm."""
-        return self.put + len(self.buffer)
-
-    def take(self, batch: list[bytearray]) -> int:
-        """Append what waits to batch, in order; return its bytes. Thread: the writer.
-
-        The thread that fills puts a buffer among the full ones before it begins the
-        next: so a new one is not looked at while there are old ones. In between the
-        full one is still the buffer as well: `taken` tells that it was had.
-        """
-        size = 0
-        while True:
-            while self.full and size < BATCH:
-                whole = self.full.popleft()
-                taken, whole.taken = whole.taken, len(whole)
-                if whole.taken > taken:
-                    batch.append(whole[taken:] if taken else whole)
-                    size += whole.taken - taken
-            buffer = self.buffer
-            if not self.full:
-                break
-            if size >= BATCH:
-                return size
-        count = len(buffer)
-        if count > buffer.taken:
-            batch.append(buffer[buffer.taken : count])
-            size += count - buffer.taken
-            buffer.taken = count
-        return size
+    def __init__(
+        self,
+        dumps: Callable[[Any, None, Any], bytes],
+        option: object,
+        helper: Callable[[int, Any], None],
+    ) -> None:
+        """Take `jsonio.line_dumper`'s two, and who helps. Raises MemoryError."""
+        made: list[Any] = [dumps, option, helper]
+        # Not through cffi, which would give the interpreter's lock away in each call:
+        # built-in functions are appended to the list at this address.
+        if lib.hf_python_lines(ffi.cast("void *", id(made))) != OK:
+            raise MemoryError
+        self.write: Callable[[Any], None] = made[3]
+        self.put: Callable[[bytes], None] = made[4]
+        self.take: Callable[[], memoryview | None] = made[5]
+        self.look: Callable[[int], None] = made[6]
+        self.seal: Callable[[], None] = made[7]
+        self.total: Callable[[], int] = made[8]

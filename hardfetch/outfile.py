@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PATIENCE_MS = 200  # how long a stop may go unnoticed while nobody reads
-_PIECE = 1 << 20  # bytes of one write to a file
-_PIECES = 256  # buffers of one writev
+_PIECE = 1 << 20  # bytes of one write to what may make it wait
+_WHOLE = 1 << 30  # and to a file: each write has to wait for the interpreter's lock
 _BLOCK = 64 << 10
 
 
@@ -38,7 +38,7 @@ class FdOut:
         mode = os.fstat(fd).st_mode
         self.regular = stat.S_ISREG(mode)
         self._waits = not (self.regular or stat.S_ISBLK(mode))
-        self._piece = _PIECE
+        self._piece = _PIECE if self._waits else _WHOLE
         if stat.S_ISSOCK(mode):
             self._socket = socket.socket(fileno=os.dup(fd))
         elif self._waits:
@@ -53,7 +53,7 @@ class FdOut:
             # A pipe that polls writable takes this much without blocking.
             self._piece = select.PIPE_BUF
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Write all of data, unless it is given up. Raises OSError."""
         view = memoryview(data)
         while view and not (self._waits and self._given_up()):
@@ -61,17 +61,6 @@ class FdOut:
                 view = view[self._write_some(view[: self._piece]) :]
             except BlockingIOError:
                 self._wait()
-
-    def write_all(self, batch: list[bytearray]) -> None:
-        """Write pieces one after the other. Raises OSError."""
-        if not self.regular:
-            self.write(b"".join(batch))
-            return
-        for start in range(0, len(batch), _PIECES):
-            pieces = batch[start : start + _PIECES]
-            left = sum(map(len, pieces)) - os.writev(self._fd, pieces)
-            if left > 0:
-                self.write(b"".join(pieces)[-left:])
 
     def _write_some(self, view: memoryview) -> int:
         if self._socket is not None:

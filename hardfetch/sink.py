@@ -30,9 +30,9 @@ class Sink:
         """Write all of data. Raises OSError."""
         raise NotImplementedError
 
-    def write_all(self, batch: list[bytearray]) -> None:
-        """Write pieces that are whole lines, one after the other. Raises OSError."""
-        self.write(b"".join(batch))
+    def write_view(self, view: memoryview) -> None:
+        """Write whole lines from memory that is the caller's again after it."""
+        self.write(bytes(view))
 
     def tick(self) -> None:
         """Do what time asks for; called twice a second at least. Raises OSError."""

@@ -69,9 +69,9 @@ class FdSink(Sink):
         """Write data from here; the core does it by itself."""
         self._opened().write(data)
 
-    def write_all(self, batch: list[bytearray]) -> None:
-        """Write pieces without copying them together."""
-        self._opened().write_all(batch)
+    def write_view(self, view: memoryview) -> None:
+        """Write without a copy."""
+        self._opened().write(view)
 
     def _opened(self) -> FdOut:
         if self._out is None:

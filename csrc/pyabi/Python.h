@@ -1,6 +1,6 @@
-/* The part of CPython's stable ABI that cffi's generated code uses, declared by us so
- * that a build needs no Python headers: Debian keeps them in a package of their own,
- * and a cross build has none.
+/* The part of CPython's stable ABI that cffi's generated code and lines.c use, declared
+ * by us so that a build needs no Python headers: Debian keeps them in a package of
+ * their own, and a cross build has none.
  *
  * Invariant: each declaration agrees with the stable ABI of CPython 3.10 and newer. An
  * object is opaque here: reference counts change through functions alone, so nothing
@@ -60,6 +60,42 @@ PyAPI_FUNC(PyObject *) PyLong_FromVoidPtr(void *);
 PyAPI_FUNC(PyObject *) PyObject_CallMethod(PyObject *, const char *, const char *, ...);
 PyAPI_FUNC(void *) PyObject_Malloc(size_t);
 PyAPI_FUNC(void) PyObject_Free(void *);
+
+/* For lines.c. */
+typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
+typedef void (*PyCapsule_Destructor)(PyObject *);
+typedef enum { PyGILState_LOCKED, PyGILState_UNLOCKED } PyGILState_STATE;
+typedef struct PyMethodDef {
+    const char *ml_name;
+    PyCFunction ml_meth;
+    int ml_flags;
+    const char *ml_doc;
+} PyMethodDef;
+#define METH_NOARGS 0x0004
+#define METH_O 0x0008
+PyAPI_FUNC(PyObject *) PyExc_TypeError;
+typedef struct _typeobject PyTypeObject;
+extern PyTypeObject PyBool_Type, PyDict_Type, PyFloat_Type, PyList_Type, PyLong_Type,
+    PyUnicode_Type;
+
+PyAPI_FUNC(int) PyBytes_AsStringAndSize(PyObject *, char **, Py_ssize_t *);
+PyAPI_FUNC(PyObject *) PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
+PyAPI_FUNC(void *) PyCapsule_GetPointer(PyObject *, const char *);
+PyAPI_FUNC(PyObject *) PyCapsule_New(void *, const char *, PyCapsule_Destructor);
+PyAPI_FUNC(int) PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **);
+PyAPI_FUNC(void) PyErr_Clear(void);
+PyAPI_FUNC(int) PyErr_ExceptionMatches(PyObject *);
+PyAPI_FUNC(PyObject *) PyErr_NoMemory(void);
+PyAPI_FUNC(PyGILState_STATE) PyGILState_Ensure(void);
+PyAPI_FUNC(void) PyGILState_Release(PyGILState_STATE);
+PyAPI_FUNC(int) PyList_Append(PyObject *, PyObject *);
+PyAPI_FUNC(PyObject *) PyList_GetItem(PyObject *, Py_ssize_t);
+PyAPI_FUNC(Py_ssize_t) PyList_Size(PyObject *);
+PyAPI_FUNC(unsigned long long) PyLong_AsUnsignedLongLong(PyObject *);
+PyAPI_FUNC(PyObject *) PyMemoryView_FromMemory(char *, Py_ssize_t, int);
+PyAPI_FUNC(PyObject *) PyObject_CallFunctionObjArgs(PyObject *, ...);
+PyAPI_FUNC(PyObject *) PyObject_Type(PyObject *);
+
 PyAPI_FUNC(void) Py_FatalError(const char *) __attribute__((noreturn));
 
 #endif
