@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from hardfetch import _ffi
 from hardfetch.errors import ClosedError
-from hardfetch.request import MAX_LINE, Packer, frames_of, too_long_frame
+from hardfetch.packed import MAX_LINE, frames_of, too_long_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from hardfetch.request import Packer
     from hardfetch.robots_gate import RobotsGate
 
     class Intake(Protocol):

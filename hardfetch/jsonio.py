@@ -77,7 +77,8 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     elif not isinstance(data, bytes):
         data = bytes(data)
     # orjson reads an integer past 64 bits as a float, silently: those go the slow way.
-    if _orjson is None or _LONG in data.translate(_DIGITS):
+    # (`find` and no `in`, which first tries its operand as a number: 0.1 us.)
+    if _orjson is None or data.translate(_DIGITS).find(_LONG) >= 0:
         return _slow_loads(data)
     try:
         return _orjson.loads(data)
@@ -98,7 +99,7 @@ def dumps(obj: Any) -> bytes:
     except TypeError:
         # Too large an integer is ours to write; all else fails again, with our text.
         return _slow_dumps(obj)
-    if b"null" in out:
+    if out.find(b"null") >= 0:
         # orjson writes NaN as null, which would be a silent loss.
         _refuse_nan(obj)
     return out

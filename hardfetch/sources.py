@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from hardfetch.errors import OptionError
+from hardfetch.packed import MAX_LINE
 from hardfetch.packing import Unpacked, packing_of
-from hardfetch.request import MAX_LINE, Request
+from hardfetch.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

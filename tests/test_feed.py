@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from hardfetch import _ffi, request
+from hardfetch import _ffi, packed
 from hardfetch.feed import Feeder, Stopped, batches
 from hardfetch.options import Options
-from hardfetch.request import MAX_LINE, Packer
+from hardfetch.packed import MAX_LINE
+from hardfetch.request import Packer
 
 
 class PaperEngine:
@@ -47,9 +48,7 @@ class PaperEngine:
             self.left -= 1
             (size,) = struct.unpack_from("<I", frames, at)
             tag, url_size = struct.unpack_from("<BI", frames, at + 4)
-            invalid = (
-                bytes([request.TAG_INVALID]) in frames[at + 4 + 5 + url_size :][:1]
-            )
+            invalid = bytes([packed.TAG_INVALID]) in frames[at + 4 + 5 + url_size :][:1]
             kind = "invalid" if invalid else {1: "url", 2: "input"}[tag]
             self.taken.append((kind, frames[at + 9 : at + 9 + url_size]))
             at += 4 + size
@@ -136,7 +135,7 @@ def test_a_line_over_the_limit_is_one_invalid_input_in_bounded_memory(
     feeder.finish()
     kinds = [(kind, item[: len(start)]) for kind, item in engine.taken]
     assert kinds == [("line", b"http://a/"), ("invalid", start), ("line", b"http://b/")]
-    assert len(engine.taken[1][1]) == request.MAX_ECHO
+    assert len(engine.taken[1][1]) == packed.MAX_ECHO
 
 
 def test_a_line_of_exactly_the_limit_is_taken() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hardfetch import request as module, robots_gate
+from hardfetch import packed as module, robots_gate
 from hardfetch.options import Options
 from hardfetch.request import Packer, Request
 

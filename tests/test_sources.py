@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from hardfetch.errors import OptionError
+from hardfetch.packed import MAX_LINE
 from hardfetch.packing import packing_of
-from hardfetch.request import MAX_LINE, Request
+from hardfetch.request import Request
 from hardfetch.sources import Stop, chunks
 
 DATA = b"http://a/\nhttp://b/\xff\n"

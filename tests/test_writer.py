@@ -283,6 +283,7 @@ class TestFailures:
         )
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         assert process.stdout is not None
+        assert select.select([process.stdout], [], [], LIMIT)[0], "it never began"
         while select.select([process.stdout], [], [], 1.0)[0]:
             assert os.read(process.stdout.fileno(), 1 << 16)
         process.send_signal(signal.SIGINT)
