@@ -9,7 +9,7 @@ import weakref
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any
 
-from hardfetch import _ffi, sources
+from hardfetch import _ffi, _watch, sources
 from hardfetch._config import OUTPUT_LINES, Config
 from hardfetch._threads import start
 from hardfetch.drain import Writer, look_at
@@ -236,7 +236,8 @@ class Run:
 
     def _wait(self, writer: Writer) -> None:
         while writer.is_alive():
-            writer.join(_JOIN_SECONDS)
+            patience = _watch.patience()  # of a deadline() around this call
+            writer.join(min(_JOIN_SECONDS, patience or _JOIN_SECONDS))
             end_at = self._end_at
             if end_at is not None and time.monotonic() > end_at:
                 writer.give_up()

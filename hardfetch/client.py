@@ -7,15 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hardfetch import _ffi, _watch
-from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch._threads import start
 from hardfetch.errors import ClosedError, EngineError, HardfetchError
 from hardfetch.frames import FrameReader
-from hardfetch.judge import Judge, make_policy
+from hardfetch.owner import Owner
 from hardfetch.request import Packer
-from hardfetch.robots_gate import make_gate
-from hardfetch.summary import Stats
-from hardfetch.validation import make_checker
 
 if TYPE_CHECKING:
     import asyncio
@@ -33,26 +29,15 @@ _TURN = 1.0  # seconds of one call into the core
 _JOIN_SECONDS = 2.0
 
 
-class Client:
+class Client(Owner):
     """A running engine and the thread that hands its results to who waits for them.
 
     One that is dropped without `close` ends too: the thread knows only the desk.
     """
 
     def __init__(self, options: Options) -> None:
-        config = Config(
-            options.replace(record_headers=True, fields=None),
-            output=OUTPUT_FRAMES,
-            window=_WINDOW,
-            report_unanswered=True,
-            validate=options.validate is not None,
-        )
-        self.engine = _ffi.Engine(config.c)
-        self._life: Any = self.engine.own()
-        self._gate = make_gate(self.engine, options, Packer(options))
-        self._judge = Judge(self.engine, options, make_policy(options), self._gate)
-        self._judge.start()
-        self._desk = _Desk(self.engine, make_checker(self.engine, options))
+        super().__init__(options, Packer(options), _WINDOW)
+        self._desk = _Desk(self.engine, self._checker)
         self._thread = threading.Thread(
             target=self._desk.dispatch, name="hardfetch-dispatcher", daemon=True
         )
@@ -113,31 +98,9 @@ class Client:
         with suppress(HardfetchError):
             self.engine.cancel(seq)
 
-    def health(self) -> dict[str, Any]:
-        """Return what policy did so far."""
-        return self._judge.report()
-
-    def reload_proxies(self) -> None:
-        """Load the proxies again soon."""
-        self._judge.reload()
-
-    def cancel(self, seq: int) -> bool:
-        """End a request with `cancelled`."""
-        return self.engine.cancel(seq)
-
     def seq_of_id(self, ident: Any) -> int | None:
         """Return the seq of a pending request by its id."""
         return self._desk.ids.get(ident)
-
-    def stats(self) -> Stats:
-        """Return the counters. Raises ClosedError after close."""
-        return Stats.of(self.engine.stats())
-
-    def stop(self, drain: float) -> None:
-        """Take no more requests; those in flight may go on for drain seconds."""
-        if not self.engine.closed:
-            with suppress(HardfetchError):
-                self.engine.stop(drain)
 
     def close(self) -> None:
         """Give every waiting call its `shutdown` result, then free the engine."""
@@ -148,8 +111,7 @@ class Client:
             self._gate.close()
         if threading.current_thread() is not self._thread:
             self._thread.join(_JOIN_SECONDS)
-        self.engine.close()
-        self._life = None
+        self._free()
 
     shutdown = close
 

@@ -7,16 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from hardfetch import _ffi
-from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch._threads import start
 from hardfetch.errors import ClosedError, HardfetchError
 from hardfetch.feed import Feeder, Stopped, batches
 from hardfetch.frames import FrameReader
-from hardfetch.judge import Judge, make_policy
+from hardfetch.owner import Owner
 from hardfetch.request import Request
-from hardfetch.robots_gate import make_gate
-from hardfetch.summary import Stats
-from hardfetch.validation import make_checker
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,7 +34,7 @@ _TURN = 0.5  # seconds of one call into the core
 _ROOM_SECONDS = 0.05
 
 
-class Stream:
+class Stream(Owner):
     """One engine with a feeder thread; the caller takes the results.
 
     Inputs are pulled ahead of the results by a window, never more. A Stream that is
@@ -47,45 +43,14 @@ class Stream:
 
     def __init__(self, options: Options, packer: Packer) -> None:
         window = max(16, 2 * options.max_concurrency)
-        config = Config(
-            options.replace(record_headers=True, fields=None),
-            output=OUTPUT_FRAMES,
-            window=window,
-            report_unanswered=True,
-            validate=options.validate is not None,
-        )
-        self.engine = _ffi.Engine(config.c)
-        self._life: Any = self.engine.own()
-        self._gate = make_gate(self.engine, options, packer)
-        self._judge = Judge(self.engine, options, make_policy(options), self._gate)
-        self._judge.start()
+        super().__init__(options, packer, window)
         self._reader = FrameReader(self.engine)
-        self._checker = make_checker(self.engine, options)
         self._inlet = _Inlet(self.engine, packer, self._gate)
-
-    def stats(self) -> Stats:
-        """Return the counters. Raises ClosedError after close."""
-        return Stats.of(self.engine.stats())
 
     def stop(self, drain: float) -> None:
         """Stop pulling inputs; what is in flight may go on for drain seconds."""
-        if self.engine.closed:
-            return
         self._inlet.stopped.raised = True
-        with suppress(HardfetchError):
-            self.engine.stop(drain)
-
-    def health(self) -> dict[str, Any]:
-        """Return what policy did so far."""
-        return self._judge.report()
-
-    def reload_proxies(self) -> None:
-        """Load the proxies again soon."""
-        self._judge.reload()
-
-    def cancel(self, seq: int) -> bool:
-        """End one request with `cancelled`."""
-        return self.engine.cancel(seq)
+        super().stop(drain)
 
     def seq_of_id(self, ident: Any) -> int | None:
         """Return the seq of a pending input by its id."""
@@ -96,8 +61,7 @@ class Stream:
         self._inlet.stopped.raised = True
         if self._gate is not None:
             self._gate.close()
-        self.engine.close()
-        self._life = None
+        self._free()
 
     shutdown = close
 
