@@ -292,7 +292,8 @@ def _append_to(name: str, *, empty: bool) -> io.FileIO:
     # Opened by the file object, so that no exception can come between the two. All
     # writes go to the end, wherever that is: somebody may cut the file meanwhile.
     file = io.FileIO(name, "ab")
-    if empty and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    status = os.fstat(file.fileno())
+    if empty and stat.S_ISREG(status.st_mode) and status.st_size:
         file.truncate(0)
     return file
 

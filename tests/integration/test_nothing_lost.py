@@ -7,6 +7,7 @@ import fcntl
 import gzip
 import json
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -196,6 +197,26 @@ class TestFullDisk:
                 data = gzip.decompress(data) if data else b""
             lines(data)
             assert data or name != "out"
+
+
+def test_a_terminal_that_goes_away_ends_the_run(site: FaultSite) -> None:
+    master, slave = pty.openpty()
+    url = site.url("/1k")
+    command = [sys.executable, "-m", "hardfetch", "fetch", "-", "-q"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=slave, stderr=subprocess.PIPE
+    ) as process:
+        os.close(slave)
+        assert process.stdin is not None
+        process.stdin.write(f"{url}\n".encode())
+        process.stdin.flush()
+        assert os.read(master, 1) == b"{"
+        os.close(master)
+        _, error = process.communicate(f"{url}\n".encode() * 50, timeout=LIMIT)
+    assert process.returncode == 4
+    # By a write's EIO, or, where poll tells first, in silence, as for any reader gone.
+    why = os.strerror(errno.EIO)
+    assert error in (b"", f"hardfetch: descriptor 1: {why}\n".encode())
 
 
 class TestSoak:
