@@ -32,14 +32,22 @@ static void adopt(hf_transfer *t, int fd, hf_sock *s) {
     t->fd = fd;
 }
 
-/* How a TLS connection ends tells broken framing from a cut, so somebody has to look at
- * one that is used again. In clear libcurl's code tells. */
+/* A connection is used again. How one under TLS ends tells broken framing from a cut,
+ * so somebody has to look at it; in clear libcurl's code tells. And what has come
+ * before the request is no answer to it. */
 static void take_over(hf_transfer *t) {
-    const hf_curl *c = t->identity->loop->curl;
+    hf_poller *p = &t->identity->loop->poller;
     curl_socket_t fd = CURL_SOCKET_BAD;
-    c->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
-    hf_sock *s = fd >= 0 ? hf_poller_find(&t->identity->loop->poller, fd) : NULL;
-    if (s != NULL && s->ours && s->opener == NULL) {
+    t->identity->loop->curl->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
+    hf_sock *s = fd >= 0 ? hf_poller_find(p, fd) : NULL;
+    if (s == NULL || !s->ours) {
+        return;
+    }
+    if (s->http1 && !s->dead && hf_poller_unread(fd)) {
+        hf_poller_discard(p, fd, s);
+    }
+    t->unsent = s->dead;
+    if (s->opener == NULL && hf_transfer_encrypted(t)) {
         adopt(t, fd, s);
     }
 }
@@ -177,7 +185,8 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     (void)local_port;
     ENTER(t, CURL_PREREQFUNC_ABORT);
     hf_loop *l = t->identity->loop;
-    if (t->sent_at > 0 && !hf_method_idempotent(hf_shape_method(t))) {
+    bool repeats = hf_method_idempotent(hf_shape_method(t));
+    if (t->sent_at > 0 && !t->unsent && !repeats) {
         /* A connection that had served before died. libcurl tries any method again,
          * although the server may have read the request: that is for policy. */
         t->stop = HF_STOP_REPEAT;
@@ -193,7 +202,8 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     t->unasked = tunnel ? hf_tcp_look(t->fd).received : 0;
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
-    if (!t->opened && hf_transfer_encrypted(t)) {
+    t->unsent = false;
+    if (!t->opened && (hf_transfer_encrypted(t) || !repeats)) {
         take_over(t);
     }
     hf_transfer_tighten(t);

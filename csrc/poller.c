@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -160,6 +161,17 @@ static int want_foreign(hf_poller *p, int fd, hf_sock *s, uint32_t want) {
     return arm(p, fd, s, want);
 }
 
+bool hf_poller_unread(int fd) {
+    int n = 0;
+    return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
+}
+
+void hf_poller_discard(hf_poller *p, int fd, hf_sock *s) {
+    shutdown(fd, SHUT_RDWR);
+    disarm(p, fd, s);
+    s->dead = true;
+}
+
 int hf_poller_want(hf_poller *p, int fd, uint32_t want, void *owner) {
     hf_sock *s = hf_poller_find(p, fd);
     if (s == NULL) {
@@ -174,6 +186,9 @@ int hf_poller_want(hf_poller *p, int fd, uint32_t want, void *owner) {
     s->owner = owner;
     if (!s->ours) {
         return want_foreign(p, fd, s, want);
+    }
+    if (want == 0 && s->want != 0 && !s->tls && hf_poller_unread(fd)) {
+        hf_poller_discard(p, fd, s);
     }
     s->want = want;
     return mark_dirty(p, fd, s);
@@ -207,16 +222,14 @@ void hf_poller_reconcile(hf_poller *p) {
 }
 
 void hf_poller_idle_event(hf_poller *p, int fd, hf_sock *s, uint32_t events) {
-    if (s->tls && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) {
+    if (s->tls && !s->http1 && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) {
         char byte;
         if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
             arm(p, fd, s, EPOLLRDHUP);
             return;
         }
     }
-    shutdown(fd, SHUT_RDWR);
-    disarm(p, fd, s);
-    s->dead = true;
+    hf_poller_discard(p, fd, s);
 }
 
 static void set_timer(hf_poller *p, int64_t at) {

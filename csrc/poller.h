@@ -26,7 +26,8 @@ typedef struct hf_sock {
     uint32_t want;  /* EPOLL… libcurl waits for; 0 = idle in the pool */
     uint32_t armed; /* EPOLL… registered, 0 = not */
     bool ours;      /* opened by us */
-    bool tls;       /* bytes may rightly arrive while idle */
+    bool tls;       /* bytes may rightly arrive while idle, unless http1 */
+    bool http1;     /* TLS, and answers have come over it one after the other */
     bool dirty;     /* in the dirty list */
     bool dead;      /* shut down while idle: never watched again */
     void *owner;    /* lane whose multi uses it */
@@ -69,7 +70,10 @@ hf_sock *hf_poller_opened(hf_poller *p, int fd, bool tls);
 /* Forgets a socket that is about to be closed, before the close. */
 void hf_poller_closing(hf_poller *p, int fd);
 
-/* libcurl wants `want` (EPOLLIN, EPOLLOUT, 0) of fd. Returns 0, HF_ENOMEM, HF_ESYS. */
+/* libcurl wants `want` (EPOLLIN, EPOLLOUT, 0) of fd. A socket in clear that goes idle
+ * although bytes are left in it is discarded: they would be taken for the next answer,
+ * and libcurl reads no further than a body's length.
+ * Returns 0, HF_ENOMEM, HF_ESYS. */
 int hf_poller_want(hf_poller *p, int fd, uint32_t want, void *owner);
 
 /* Tells the kernel what changed since the last time. */
@@ -81,6 +85,12 @@ hf_sock *hf_poller_find(const hf_poller *p, int fd);
 /* An event came for an idle socket: the peer has closed it, or sent what nobody asked
  * for. It is shut down, so that libcurl will not use it again. */
 void hf_poller_idle_event(hf_poller *p, int fd, hf_sock *s, uint32_t events);
+
+/* Whether bytes have come that nobody has read. */
+bool hf_poller_unread(int fd);
+
+/* Shuts an idle socket down, so that libcurl's next attempt to use it fails. */
+void hf_poller_discard(hf_poller *p, int fd, hf_sock *s);
 
 /* Waits until something happens or the clock reaches `at` (us, HF_NEVER: no limit).
  * Returns the count put into raw, to be read with hf_poller_read. */

@@ -70,7 +70,7 @@ static void reset_hop(hf_transfer *t, int64_t now) {
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
     t->opened = t->resolved = t->connected = false;
-    t->stood = t->heard = false;
+    t->stood = t->heard = t->unsent = false;
     t->tls_began = t->tls_bytes = t->tls_garbage = false;
     t->got_bytes = t->discard = t->body_begun = t->idles = false;
 }
@@ -175,6 +175,14 @@ static int stop_for(hf_transfer *t, int rc) {
     return t->stop;
 }
 
+/* Answers come in turn over this connection, so nothing may come between them. */
+static void note_http1(hf_transfer *t) {
+    hf_sock *s = t->fd >= 0 ? hf_poller_find(&t->identity->loop->poller, t->fd) : NULL;
+    if (s != NULL && s->tls) {
+        s->http1 = t->resp->http_version < 20;
+    }
+}
+
 static size_t on_header(char *p, size_t size, size_t n, void *data) {
     hf_transfer *t = data;
     ENTER(t, 0);
@@ -186,6 +194,8 @@ static size_t on_header(char *p, size_t size, size_t n, void *data) {
         if (rc != 0) {
             stop_for(t, rc);
             len = len == 0 ? 1 : 0;
+        } else if (t->resp->head_done) {
+            note_http1(t);
         }
     }
     LEAVE(t);

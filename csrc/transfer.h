@@ -59,6 +59,7 @@ typedef struct hf_transfer {
     bool stood;     /* libcurl had not come to that connection's end */
     bool heard;     /* bytes had come after the request, if not a whole line */
     bool sees_tls;  /* libcurl tells when a handshake begins */
+    bool unsent;    /* the connection was of no use, so the request did not go out */
     bool tls_began; /* the TLS handshake with the site has begun */
     bool tls_bytes; /* its peer has said something */
     bool tls_garbage; /* which was no TLS */

@@ -152,6 +152,47 @@ static void an_idle_socket_that_speaks_or_ends_is_shut_down_once(void) {
     close_poller();
 }
 
+static void what_is_left_unread_ends_a_socket_that_goes_idle(void) {
+    open_poller();
+    for (int tls = 0; tls < 2; tls++) {
+        int fds[2];
+        pair(fds);
+        hf_poller_opened(&p, fds[0], tls != 0);
+        hf_poller_want(&p, fds[0], EPOLLIN, &p);
+        hf_poller_reconcile(&p);
+        CHECK(!hf_poller_unread(fds[0]));
+        REQUIRE(write(fds[1], "more", 4) == 4);
+        CHECK(hf_poller_unread(fds[0]));
+        hf_poller_want(&p, fds[0], 0, &p);
+        CHECK_EQ(hf_poller_find(&p, fds[0])->dead, tls == 0);
+        CHECK_EQ(send(fds[0], "x", 1, MSG_NOSIGNAL), tls == 0 ? -1 : 1);
+        hf_poller_closing(&p, fds[0]);
+        close(fds[0]);
+        close(fds[1]);
+    }
+    close_poller();
+}
+
+static void under_tls_nothing_may_come_between_answers_of_http1(void) {
+    open_poller();
+    int fds[2];
+    pair(fds);
+    hf_poller_opened(&p, fds[0], true)->http1 = true;
+    hf_poller_want(&p, fds[0], EPOLLIN, &p);
+    hf_poller_reconcile(&p);
+    hf_poller_want(&p, fds[0], 0, &p);
+    hf_poller_reconcile(&p);
+    REQUIRE(write(fds[1], "late", 4) == 4);
+    uint32_t events = events_of(fds[0], 1000000);
+    hf_poller_idle_event(&p, fds[0], hf_poller_find(&p, fds[0]), events);
+    CHECK(hf_poller_find(&p, fds[0])->dead);
+    CHECK(send(fds[0], "x", 1, MSG_NOSIGNAL) < 0);
+    hf_poller_closing(&p, fds[0]);
+    close(fds[0]);
+    close(fds[1]);
+    close_poller();
+}
+
 static void under_tls_a_ticket_is_no_end(void) {
     open_poller();
     int fds[2];
@@ -257,6 +298,8 @@ int main(void) {
     RUN(a_later_time_costs_no_call_and_is_kept_all_the_same);
     RUN(reuse_of_our_socket_costs_no_epoll_ctl);
     RUN(an_idle_socket_that_speaks_or_ends_is_shut_down_once);
+    RUN(what_is_left_unread_ends_a_socket_that_goes_idle);
+    RUN(under_tls_nothing_may_come_between_answers_of_http1);
     RUN(under_tls_a_ticket_is_no_end);
     RUN(numbers_of_foreign_sockets_may_come_back_unseen);
     RUN(an_event_of_an_older_socket_is_stale);
