@@ -33,7 +33,7 @@ void hf_response_new_head(hf_response *r) {
     r->chunked = false;
     r->endless = false;
     r->head_cookies = 0;
-    r->location = r->content_type = r->retry_after = r->date = (hf_range){0, 0};
+    r->location = r->content_type = (hf_range){0, 0};
 }
 
 void hf_response_new_hop(hf_response *r) {
@@ -164,11 +164,6 @@ static int note_field(hf_response *r, const hf_field *f) {
             return join_encoding(r, f);
         }
         break;
-    case 'r':
-        if (r->retry_after.len == 0 && is_name(f, "retry-after", 11)) {
-            r->retry_after = range_of(r, f);
-        }
-        break;
     case 's':
         if (is_name(f, "set-cookie", 10)) {
             r->cookies++;
@@ -177,11 +172,6 @@ static int note_field(hf_response *r, const hf_field *f) {
         break;
     case 't':
         r->chunked |= is_name(f, "transfer-encoding", 17);
-        break;
-    case 'd':
-        if (r->date.len == 0 && is_name(f, "date", 4)) {
-            r->date = range_of(r, f);
-        }
         break;
     default:
         break;

@@ -44,8 +44,6 @@ typedef struct hf_response {
     bool strip;    /* a redirect crossed origins: sensitive headers stay away */
     hf_range location;
     hf_range content_type;
-    hf_range retry_after;
-    hf_range date;
     hf_buf head;
     hf_buf encoding;      /* all Content-Encoding values, joined by ", " */
     hf_buf body;          /* decoded */

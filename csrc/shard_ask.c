@@ -1,6 +1,7 @@
 /* What policy is asked and told: events. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "shard_parts.h"
 
@@ -41,13 +42,25 @@ static void fill_event(const hf_request *r, const char *host, int64_t now,
     copy_text(host, ev->host, sizeof ev->host);
 }
 
-static size_t copy_range(const hf_response *resp, hf_range at, char *out, size_t cap) {
-    size_t n = at.len < cap - 1 ? at.len : cap - 1;
-    if (n > 0) {
-        memcpy(out, resp->head.data + at.at, n);
+/* Copies the values of a header, one a line; with `most` 1 the first one alone. */
+static void copy_values(const hf_response *resp, const char *name, int most, char *out,
+                        size_t cap) {
+    size_t used = 0;
+    size_t pos = 0;
+    hf_field f;
+    while (most > 0 && hf_response_next(resp, &pos, &f)) {
+        if (f.name_len != strlen(name) ||
+            strncasecmp((const char *)f.name, name, f.name_len) != 0) {
+            continue;
+        }
+        most--;
+        if (f.value_len + 2 <= cap - used) {
+            memcpy(out + used, f.value, f.value_len);
+            used += f.value_len;
+            out[used++] = '\n';
+        }
     }
-    out[n] = '\0';
-    return n;
+    out[used > 0 ? used - 1 : 0] = '\0';
 }
 
 bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now) {
@@ -67,9 +80,9 @@ bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now) {
         ev.flags |= HF_EV_IDEMPOTENT;
     }
     if (r->response != NULL) {
-        copy_range(r->response, r->response->retry_after, ev.retry_after,
-                   sizeof ev.retry_after);
-        copy_range(r->response, r->response->date, ev.date, sizeof ev.date);
+        copy_values(r->response, "retry-after", 8, ev.retry_after,
+                    sizeof ev.retry_after);
+        copy_values(r->response, "date", 1, ev.date, sizeof ev.date);
     }
     if (hf_slots_push(&s->events, &ev) != 0) {
         free(ev.url);

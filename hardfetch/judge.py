@@ -239,7 +239,7 @@ def _failure(event: Any) -> Failure:
     wait = None
     if asked:
         wait = parse_retry_after(
-            [asked], wall_now=time.time(), date=_text(event.date) or None
+            asked.split("\n"), wall_now=time.time(), date=_text(event.date) or None
         )
     return Failure(
         seq=event.seq,

@@ -119,13 +119,9 @@ static void the_first_location_and_the_last_type_win_and_encodings_are_joined(vo
     line("content-type: text/plain\r\n");
     line("Content-Encoding: gzip\r\n");
     line("content-encoding:  br\r\n");
-    line("Retry-After: 120\r\n");
-    line("Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n");
     line("\r\n");
     CHECK(range_is(resp.location, "/a"));
     CHECK(range_is(resp.content_type, "text/plain"));
-    CHECK(range_is(resp.retry_after, "120"));
-    CHECK(range_is(resp.date, "Sun, 06 Nov 1994 08:49:37 GMT"));
     CHECK_EQ(resp.encoding.len, 8);
     CHECK(memcmp(resp.encoding.data, "gzip, br", 8) == 0);
     CHECK(hf_response_redirects(&resp));

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from email.utils import formatdate
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -83,16 +82,14 @@ class TestWhatIsRetried:
             starts = server.times()
         waits = [a.wait for a in result.attempts]
         assert waits == pytest.approx([0, 0.2, 0.4, 0.6], abs=0.001)
-        gaps = [b - a for a, b in pairwise(starts)]
-        assert gaps == pytest.approx([0.2, 0.4, 0.6], abs=0.15)
+        assert starts[3] - starts[0] >= 1.2
 
     def test_time_outs_are_tried_again_at_once(self) -> None:
         with Scripted(in_turn([Reply(end=HOLD)])) as server:
-            began = time.monotonic()
             result = once(server, timeout=0.4)
         assert result.status_code == 200
         assert result.attempts[0].error in ("timeout", "first_byte_timeout")
-        assert time.monotonic() - began < 1.5
+        assert result.attempts[1].wait <= 0.1
 
 
 class TestMethods:
@@ -241,32 +238,39 @@ class TestBudgets:
 # Retry-After, every row of the catalogue of field faults. The seconds that the next
 # attempt must wait at least and at most; the back-off of junk is that of the gate.
 
-JUNK = (0.45, 1.4)
+JUNK = (0.45, 1.05)
 ROWS: dict[str, tuple[list[str], tuple[float, float]]] = {
     "minus": (["-5"], JUNK),
     "zero": (["0"], JUNK),
-    "one": (["1"], (1.0, 1.6)),
-    "decimal": (["1.5"], (1.5, 2.1)),
-    "blanks": ([" 2 "], (2.0, 2.7)),
+    "one": (["1"], (1.0, 1.15)),
+    "decimal": (["1.5"], (1.5, 1.7)),
+    "blanks": ([" 2 "], (2.0, 2.25)),
     "plus": (["+3"], JUNK),
     "words": (["soon"], JUNK),
-    "two headers": (["1", "2"], (1.0, 2.7)),
+    "two headers": (["1", "2"], (2.0, 2.25)),
+    "a junk one first": (["soon", "2"], (2.0, 2.25)),
     "empty": ([""], JUNK),
     "none": ([], JUNK),
 }
+
+
+def check_wait(refusal: Reply, bounds: tuple[float, float], **options: Any) -> None:
+    """By our clock it waits so long at most, and by the server's at least."""
+    with Scripted(in_turn([refusal])) as server:
+        result = once(server, **options)
+        first, second = server.times()
+    assert result.status_code == 200
+    assert second - first >= bounds[0]
+    assert result.attempts[1].wait <= bounds[1]
 
 
 class TestRetryAfter:
     @pytest.mark.parametrize("status", [429, 503])
     @pytest.mark.parametrize("row", ROWS)
     def test_each_value_is_read_as_it_is_meant(self, row: str, status: int) -> None:
-        values, (least, most) = ROWS[row]
+        values, bounds = ROWS[row]
         headers = tuple(("Retry-After", value) for value in values)
-        with Scripted(in_turn([Reply(status, headers)])) as server:
-            result = once(server)
-            first, second = server.times()
-        assert result.status_code == 200
-        assert least <= second - first <= most
+        check_wait(Reply(status, headers), bounds)
 
     @pytest.mark.parametrize("skew", [0.0, 86_400.0, -3600.0])
     def test_a_date_is_measured_by_the_server_s_own_clock(self, skew: float) -> None:
@@ -275,22 +279,13 @@ class TestRetryAfter:
             ("Date", formatdate(now, usegmt=True)),
             ("Retry-After", formatdate(now + 2, usegmt=True)),
         )
-        with Scripted(in_turn([Reply(429, headers)])) as server:
-            once(server)
-            first, second = server.times()
-        assert 1.9 <= second - first <= 3.2
+        check_wait(Reply(429, headers), (1.9, 2.25))
 
     def test_a_date_that_is_past_is_no_wait(self) -> None:
         headers = (("Retry-After", "Sun, 06 Nov 1994 08:49:37 GMT"),)
-        with Scripted(in_turn([Reply(429, headers)])) as server:
-            once(server)
-            first, second = server.times()
-        assert JUNK[0] <= second - first <= JUNK[1]
+        check_wait(Reply(429, headers), JUNK)
 
     def test_an_absurd_wait_is_cut(self) -> None:
         headers = (("Retry-After", "9999999999"),)
-        with Scripted(in_turn([Reply(429, headers)])) as server:
-            result = once(server, retry=RetryPolicy(retry_after_cap=1.0))
-            first, second = server.times()
-        assert result.status_code == 200
-        assert 1.0 <= second - first <= 1.7
+        policy = RetryPolicy(retry_after_cap=1.0)
+        check_wait(Reply(429, headers), (1.0, 1.15), retry=policy)

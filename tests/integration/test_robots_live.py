@@ -6,14 +6,14 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import CLOSE, Reply, Scripted, Seen
+from scripted import CLOSE, HOLD, Reply, Scripted, Seen
 
 from hardfetch import Fetcher, Result
 
@@ -87,14 +87,18 @@ def test_what_the_fetch_of_the_rules_comes_to_decides(
 
 
 def test_a_host_whose_rules_are_slow_holds_up_nobody() -> None:
-    with site(Reply(after=1.0, body=RULES)) as slow, site(Reply(body=RULES)) as quick:
+    others = threading.Event()
+    rules = Reply(wait=others, body=RULES)
+    with site(rules) as slow, site(Reply(body=RULES)) as quick:
         urls = [slow.url + "/a"] * 3 + [quick.url + "/a"] * 30
-        ends = {}
+        order = []
         with Fetcher(robots="obey", max_concurrency=4) as fetcher:
-            began = time.monotonic()
             for result in fetcher.map(urls):
-                ends[result.record["seq"]] = time.monotonic() - began
-    assert max(ends[n] for n in range(3, 33)) < 0.9 < min(ends[n] for n in range(3))
+                order.append(result.record["seq"])
+                if len(order) == 30:
+                    others.set()
+    assert set(order[:30]) == set(range(3, 33))
+    assert sorted(order[30:]) == [0, 1, 2]
 
 
 def test_inputs_keep_their_order_within_a_host() -> None:
@@ -107,9 +111,9 @@ def test_inputs_keep_their_order_within_a_host() -> None:
 def test_a_crawl_delay_is_kept() -> None:
     rules = b"User-agent: hardfetch\nCrawl-delay: 0.2\n"
     with site(Reply(body=rules)) as server:
+        began = time.monotonic()
         fetch_all([server.url + "/x"] * 5)
-        times = server.times("/x")
-    assert min(b - a for a, b in pairwise(times)) >= 0.19
+        assert time.monotonic() - began >= 0.8
 
 
 def test_only_our_own_name_counts() -> None:
@@ -130,10 +134,8 @@ def test_odd_inputs_are_answered_as_ever() -> None:
 
 
 def test_a_deadline_ends_the_wait_for_rules() -> None:
-    with site(Reply(after=3.0)) as server:
-        began = time.monotonic()
+    with site(Reply(end=HOLD)) as server:
         assert fetch_all([server.url + "/x"], deadline=0.5) == ["deadline"]
-    assert time.monotonic() - began < 2.5
 
 
 def test_a_stop_leaves_no_held_request_behind() -> None:
