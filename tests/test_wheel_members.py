@@ -13,29 +13,55 @@ from types import ModuleType
 
 import pytest
 
+import hardfetch
+
 ROOT = Path(__file__).parent.parent
 TOOL = ROOT / "tools" / "wheel_members.py"
 SOURCE = '''\
+"""The module."""
 # -*- what a file may start with -*-
+__all__ = ["f"]
 def f(x: int) -> str:
     """Return # no comment."""
     return (  # why
         "#"   # another
         f"{x}"  #
     )
+def g():
+    """Not public.
 
-
+    At all."""
+    return 1
+class _C:
+    """Needed: a body is not empty."""
+    def f(self):
+        """Private, as its class."""
+        return 2
+class E(Exception):
+    """All there is."""
     # at the end'''
 LEFT = '''\
+"""The module."""
 
+__all__ = ["f"]
 def f(x: int) -> str:
     """Return # no comment."""
     return (
         "#"
         f"{x}"
     )
+def g():
 
 
+
+    return 1
+class _C:
+
+    def f(self):
+
+        return 2
+class E(Exception):
+    """All there is."""
 '''
 
 
@@ -49,20 +75,27 @@ def tool() -> ModuleType:
     return module
 
 
-def test_comments_are_blanked_and_every_line_stays_where_it_was(
+def test_comments_and_inner_docstrings_are_blanked_and_every_line_stays_where_it_was(
     tool: ModuleType,
 ) -> None:
-    assert tool.without_comments(SOURCE.encode()).decode() == LEFT
+    source = SOURCE.encode()
+    assert tool.public_names([source, b"a = 1\n"]) == {"f"}
+    assert tool.lean(source, {"f"}).decode() == LEFT
+    # All stay, or all but what is needed: of the module too, where nothing is public.
+    assert tool.lean(source, None).count(b'"""') == source.count(b'"""')
+    assert tool.lean(source, set()).count(b'"""') == 2
 
 
-def test_each_file_of_the_package_is_the_same_program_without_its_comments(
+def test_each_file_of_the_package_is_the_same_program_without_them(
     tool: ModuleType,
 ) -> None:
     files = list((ROOT / "hardfetch").rglob("*.py"))
     assert len(files) > 50
+    public = tool.public_names(file.read_bytes() for file in files)
+    assert set(hardfetch.__all__) <= public
     for file in files:
         source = file.read_bytes()
-        left = tool.without_comments(source)  # raises where it is another program
+        left = tool.lean(source, public)  # raises where it is another program
         assert left.count(b"\n") == source.count(b"\n")
 
 
@@ -71,7 +104,7 @@ def test_a_file_that_would_change_is_refused(
 ) -> None:
     monkeypatch.setattr(tool.ast, "dump", id)
     with pytest.raises(ValueError, match="another program"):
-        tool.without_comments(b"a = 1  # one\n")
+        tool.lean(b"a = 1  # one\n", None)
 
 
 def test_a_wheels_members_are_sorted_and_recorded_as_they_are(
