@@ -185,10 +185,12 @@ def test_children_keep_soft_and_hard_limits(tasks: Any, silent: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("pool", ["threads", "solo"])
 def test_other_pools_keep_soft_limits(tasks: Any, silent: str, pool: str) -> None:
+    # It alone takes the task: no other worker runs by now.
     process = start_worker("--pool", pool, "--concurrency", "2")
     try:
         hung = tasks.crawl.delay(silent).get(timeout=60)
         assert hung["error"]["type"] == "deadline"
         assert hung["elapsed"] < 1
+        assert hung["pid"] == process.pid
     finally:
         stop(process)
