@@ -21,7 +21,7 @@ define run-ctest
 	    -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
 	    -DHF_TEST_LIBCURL=$(abspath $(LIBCURL)) >build/$(1).log || { cat build/$(1).log; exit 1; }
 	$(CMAKE) --build build/$(1)
-	$(BIN)/ctest --output-on-failure --no-tests=error --test-dir build/$(1)
+	$(BIN)/ctest -j 2 --output-on-failure --no-tests=error --test-dir build/$(1)
 endef
 
 .PHONY: help demo demo-celery test test-c test-py test-wheel lint format sanitize sanitize-c sanitize-py fuzz clean

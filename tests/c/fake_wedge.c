@@ -19,7 +19,8 @@
  * From Python: HARDFETCH_LIBCURL=…/fake_wedge.so with the two variables above, or, to
  * change what it does while it runs, ctypes.CDLL(path).fake_wedge(b"hang=action,ms=9").
  * In C: dlsym the same. fake_wedge_count(b"hangs" | b"timers" | b"lost" | b"twice")
- * tells how often it did; fake_wedge_busy() how many calls hang now.
+ * tells how often it did; fake_wedge_busy() how many calls hang now, and
+ * fake_wedge_release() lets those go that sleep.
  *
  * Each exported name is a jump through a slot, so that any arguments pass, those of
  * curl_easy_setopt too. The slots of what is changed hold a function of ours.
@@ -34,6 +35,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "clock.h"
 #include "curlabi.h"
 
 #if defined(__x86_64__)
@@ -74,7 +76,7 @@ static CURL *marked[KNOWN]; /* likewise */
 static char hang_in[16];
 static char mark[64] = "wedge";
 static atomic_int hang_ms, hangs_left, drop_every, lose, repeat;
-static atomic_int timer_calls, n_hangs, n_timers, n_lost, n_twice, n_busy;
+static atomic_int timer_calls, n_hangs, n_timers, n_lost, n_twice, n_busy, releases;
 
 /* --- tables ------------------------------------------------------------------------
  */
@@ -154,11 +156,13 @@ static int take_hang(const char *call) {
 }
 
 static void hang(void) {
-    int ms = hang_ms;
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    static const struct timespec moment = {0, 2000000};
+    int before = releases; /* first: who sees us busy can let us go */
+    int64_t until = hf_now() + (int64_t)hang_ms * 1000;
     n_busy++;
     n_hangs++;
-    while (nanosleep(&t, &t) != 0) {
+    while (releases == before && hf_now() < until) {
+        nanosleep(&moment, NULL);
     }
     n_busy--;
 }
@@ -330,6 +334,7 @@ static void set_one(const char *name, const char *value) {
 void fake_wedge(const char *spec);
 int fake_wedge_count(const char *what);
 int fake_wedge_busy(void);
+void fake_wedge_release(void);
 
 void fake_wedge(const char *spec) {
     char copy[512];
@@ -362,6 +367,10 @@ int fake_wedge_count(const char *what) {
 
 int fake_wedge_busy(void) {
     return n_busy;
+}
+
+void fake_wedge_release(void) {
+    releases++;
 }
 
 static void *must_find(void *library, const char *name) {
