@@ -28,7 +28,8 @@ int main(void) {
 #else
 
 #ifdef __SANITIZE_ADDRESS__
-static const bool quick = true; /* contexts switch by system calls there */
+/* Contexts switch by system calls there, and it is bad accesses that are looked for. */
+static const bool quick = true;
 #else
 static const bool quick = false;
 #endif
@@ -288,12 +289,11 @@ static ex_result try_plan(const plan *p) {
                  {consume, produce_0, p->rings > 1 ? produce_1 : NULL},
                  check_all,
                  p->timeouts};
-    int offsets = quick ? 1 : p->offsets;
     now = p;
-    for (int i = 0; i < offsets; i++) {
-        start = (uint64_t)(i * CAPACITY / offsets) - CAPACITY;
-        ex_result r = ex_explore(&c, 3000000);
-        if (r.failed)
+    for (int i = 0; i < p->offsets; i++) {
+        start = (uint64_t)(i * CAPACITY / p->offsets) - CAPACITY;
+        ex_result r = ex_explore(&c, quick ? 2000 : 3000000);
+        if (r.failed && !(quick && r.cut))
             return r;
         sum.runs += r.runs;
         sum.pruned += r.pruned;

@@ -236,6 +236,7 @@ ex_result ex_explore(const ex_case *c, long limit) {
         if (!ex.failed && r.runs + r.pruned >= limit) {
             snprintf(ex.why, sizeof ex.why, "more than %ld runs", limit);
             ex.failed = true;
+            r.cut = 1;
         }
         if (ex.failed) {
             r.failed = 1;

@@ -80,6 +80,7 @@ typedef struct ex_result {
     long runs;   /* to their end */
     long pruned; /* left as equivalent to another */
     int failed;  /* 1: why and trace tell */
+    int cut;     /* 1: failed for the limit only */
     char why[160];
     char *trace; /* steps of the failed run; valid until the next ex_explore */
 } ex_result;
