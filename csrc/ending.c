@@ -14,6 +14,9 @@
 /* libcurl's caps of a head and of one line in it (its http.h), in bytes. */
 #define HEAD_CAP ((size_t)300 * 1024)
 #define LINE_CAP ((size_t)100 * 1024)
+/* nghttp2 takes a block of 9 frames, 16 KiB each, packed; a little before that it is
+ * the likely cause of an error without a name. */
+#define H2_HEAD_CAP ((size_t)120 * 1024)
 
 /* --- facts -------------------------------------------------------------------------
  */
@@ -122,6 +125,11 @@ static bool untrusted(const hf_transfer *t, int code) {
             info_long(t, CURLINFO_SSL_VERIFYRESULT) != NOT_VERIFIED);
 }
 
+static bool is_full(const hf_transfer *t) {
+    size_t most = t->resp->http_version == 20 ? H2_HEAD_CAP : HEAD_CAP - LINE_CAP;
+    return t->resp->head.len > most;
+}
+
 static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
     long connectcode = proxied(t) ? info_long(t, CURLINFO_HTTP_CONNECTCODE) : 0;
     long os_errno = code != 0 ? info_long(t, CURLINFO_OS_ERRNO) : 0;
@@ -139,7 +147,7 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .tls_bytes = t->tls_bytes,
                      .tls_garbage = t->tls_garbage,
                      .got_bytes = t->got_bytes || t->heard,
-                     .head_full = t->resp->head.len > HEAD_CAP - LINE_CAP,
+                     .head_full = is_full(t),
                      .chunked = t->resp->chunked,
                      .http2 = by_http2(t, code, os_errno),
                      .stood = t->stood,

@@ -205,7 +205,9 @@ static int answer_type(const hf_ending *e) {
     if (e->body_started) {
         return undecodable(e) ? HF_T_BAD_ENCODING : HF_T_INCOMPLETE;
     }
-    if (e->http2 && e->curl_code != CURLE_TOO_LARGE && e->os_errno == 0) {
+    bool too_large = e->curl_code == CURLE_TOO_LARGE ||
+                     (e->curl_code == CURLE_RECV_ERROR && e->head_full);
+    if (e->http2 && !too_large && e->os_errno == 0) {
         return HF_T_HTTP2_ERROR;
     }
     switch (e->curl_code) {
