@@ -71,6 +71,7 @@ class Workload:
         return n - n // 5 if self.page == "hang" else n
 
 
+_OBJECTS = ("hardfetch-map", "pycurl", "wreq", "aiohttp", "curl_cffi")
 _FEW = ("floor", "hardfetch", "pycurl", "wreq", "aiohttp", "curl_cffi")
 
 
@@ -106,7 +107,15 @@ WORKLOADS = (
         "1 KiB as objects: status and text, no record",
         "1k",
         20_000,
-        ("hardfetch-map", "pycurl", "wreq", "aiohttp", "curl_cffi"),
+        _OBJECTS,
+        output="none",
+    ),
+    Workload(
+        "30k-objects",
+        "30 KiB HTML as objects: status and text, no record",
+        "30k",
+        10_000,
+        _OBJECTS,
         output="none",
     ),
     Workload(

@@ -42,6 +42,7 @@ __all__ = [
     "have_orjson",
     "line_dumper",
     "loads",
+    "loads_small",
 ]
 
 _INT64_DIGITS = 19  # the shortest integer that may not fit 64 bits
@@ -79,6 +80,13 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     # orjson reads an integer past 64 bits as a float, silently: those go the slow way.
     # (`find` and no `in`, which first tries its operand as a number: 0.1 us.)
     if _orjson is None or data.translate(_DIGITS).find(_LONG) >= 0:
+        return _slow_loads(data)
+    return loads_small(data)
+
+
+def loads_small(data: bytes) -> Any:
+    """Do as `loads`, but take integers past 64 bits for floats."""
+    if _orjson is None:
         return _slow_loads(data)
     try:
         return _orjson.loads(data)

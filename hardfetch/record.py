@@ -26,6 +26,7 @@ _CODECS = {
     "x-mac-cyrillic": "mac_cyrillic",
     "x-user-defined": "latin-1",
 }
+_INEXACT = frozenset({float, list, dict})  # what a large integer is read as, or inside
 _BOMS = {
     "utf-8": codecs.BOM_UTF8,
     "utf-16le": codecs.BOM_UTF16_LE,
@@ -165,7 +166,10 @@ class Result:
     def record(self) -> dict[str, Any]:
         """The record as parsed JSON, without its body. The same object each time."""
         if self._data is None:
-            self._data = jsonio.loads(self._line)
+            data = jsonio.loads_small(self._line)
+            if data.get("meta") is not None or type(data.get("id")) in _INEXACT:
+                data = jsonio.loads(self._line)  # only these may hold large integers
+            self._data = data
         return self._data
 
     def to_dict(self) -> dict[str, Any]:

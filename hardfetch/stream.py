@@ -100,7 +100,7 @@ class Stream(Owner):
     def results(self) -> Iterator[Result]:
         """Give results as they come; then raise what the inputs raised."""
         while not self.ended:
-            yield from self.read(_TURN)
+            yield from _handed_over(self.read(_TURN))
         self.raise_late()
 
     def raise_late(self) -> None:
@@ -116,7 +116,7 @@ class Stream(Owner):
         fd = self.engine.output_fd()
         ready = asyncio.Event()
         while True:
-            for result in self.read(0.0):
+            for result in _handed_over(self.read(0.0)):
                 yield result
             if self._inlet.room is not None:
                 self._inlet.room.set()
@@ -239,6 +239,17 @@ class _Inlet:
                 ident = self.id_of.pop(result.seq, None)
                 if ident is not None:
                     self.ids.pop(ident, None)
+
+
+def _handed_over(results: list[Result]) -> Iterator[Result]:
+    """Give results without keeping them: what the caller is done with goes at once.
+
+    Else all that is read of a batch lives until its end, and the garbage collector
+    looks through it again and again.
+    """
+    results.reverse()
+    while results:
+        yield results.pop()
 
 
 def _id_of(item: object) -> Any:

@@ -162,6 +162,14 @@ def test_a_missing_field_is_none() -> None:
     assert not bare.ok
 
 
+@pytest.mark.parametrize("large", [1 << 70, [1 << 70], {"n": [-(1 << 70)]}])
+@pytest.mark.parametrize("name", ["id", "meta"])
+def test_large_integers_of_the_caller_s_come_back_as_they_were(
+    name: str, large: Any
+) -> None:
+    assert getattr(make(**{name: large}), name) == large
+
+
 def frame(seq: int, line: bytes, body: bytes, flag: int = 0) -> bytes:
     size = 12 + len(line) + len(body)
     return struct.pack("<IIQ", size, len(line) | flag << 31, seq) + line + body

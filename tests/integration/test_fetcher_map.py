@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import strict
 
 import hardfetch
 from hardfetch import Fetcher, errors
+from hardfetch.stream import _handed_over
 from hardfetch.testing import FaultSite
 
 LIMIT = 30.0  # seconds that no test needs
@@ -55,6 +57,27 @@ class TestMap:
         assert sorted(r.id for r in results) == list(range(500))
         assert {r.status_code for r in results} == {200}
         assert all(len(r.content) == 1024 for r in results)
+
+    @pytest.mark.parametrize("kind", [list, tuple, iter])
+    def test_a_list_longer_than_the_window_is_fetched_whole(
+        self, site: FaultSite, kind: Callable[[list[str]], Any]
+    ) -> None:
+        urls = [site.url(f"/1k?{n}") for n in range(700)]
+        with Fetcher(max_concurrency=8, max_per_host=0) as fetcher:
+            results = sorted(fetcher.map(kind(urls)), key=lambda result: result.seq)
+        assert [result.input for result in results] == urls
+        assert [result.seq for result in results] == list(range(700))
+
+    def test_results_are_let_go_one_by_one(self) -> None:
+        class Thing:
+            pass
+
+        things: list[Any] = [Thing() for _ in range(5)]
+        refs = [weakref.ref(thing) for thing in things]
+        given = _handed_over(things)
+        for n in range(5):
+            assert next(given) is refs[n]()
+            assert [ref() is None for ref in refs] == [k <= n for k in range(5)]
 
     def test_a_result_tells_all(self, site: FaultSite, fetcher: Fetcher) -> None:
         (result,) = fetcher.map([site.url("/redirect/2")])
