@@ -4,6 +4,8 @@
  * from phases, codes and numbers, never from texts.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "loop.h"
@@ -250,10 +252,25 @@ static void stopped(hf_transfer *t, hf_outcome *o) {
     note_decoded(t);
 }
 
+/* How much is missing, where the answer told its length. */
+static void tell_length(const hf_transfer *t, hf_outcome *o) {
+    curl_off_t length = -1;
+    t->identity->loop->curl->curl_easy_getinfo(
+        t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    if (length > 0 && (uint64_t)length > t->resp->wire_size) {
+        snprintf(o->message, sizeof o->message,
+                 "the response was cut off after %" PRIu64 " of %" PRId64 " bytes",
+                 t->resp->wire_size, (int64_t)length);
+    }
+}
+
 static void failed(hf_transfer *t, int code, hf_outcome *o) {
     hf_ending e;
     fill_ending(t, code, HF_DUE_NONE, &e);
     hf_outcome_classify(&e, o);
+    if (o->type == HF_T_INCOMPLETE && o->truncated == HF_TRUNC_DISCONNECT) {
+        tell_length(t, o);
+    }
     if (t->decoder != NULL) {
         /* What was held back is still a prefix of the body. */
         hf_decoder_finish(t->decoder, &t->resp->body);

@@ -57,7 +57,8 @@ static bool not_a_port(const uint8_t *in, size_t from, size_t to) {
 static hf_userinfo maybe_userinfo(const uint8_t *in, size_t n) {
     size_t at = last_at(in, 0, n);
     size_t colon = 0;
-    while (colon < at && (in[colon] != ':' || is_slash(in[colon + 1]))) {
+    while (colon < at &&
+           (in[colon] != ':' || (colon + 1 < n && is_slash(in[colon + 1])))) {
         colon++;
     }
     return (hf_userinfo){0, colon, at, at < n && colon < at};

@@ -1,3 +1,5 @@
+#include <stdlib.h>
+
 #include "check.h"
 #include "urlsafe.h"
 
@@ -101,6 +103,25 @@ static void an_excerpt_prints_and_is_short(void) {
     CHECK(strcmp(hf_url_excerpt(long_one, 901, text), "http://u:***@") == 0);
 }
 
+/* Each piece in memory of its own, so that a sanitizer sees a byte too far. */
+static void nothing_is_read_behind_the_end(void) {
+    static const char texts[] = "!\0\3:@//u:p@h:/?#[:";
+    for (size_t from = 0; from < sizeof texts; from++) {
+        for (size_t n = 1; from + n <= sizeof texts; n++) {
+            uint8_t *in = malloc(n);
+            char shown[HF_EXCERPT_CAP];
+            hf_buf out = hf_buf_make(1 << 10);
+            REQUIRE(in != NULL);
+            memcpy(in, texts + from, n);
+            CHECK_EQ(hf_url_redact(in, n, &out), 0);
+            CHECK_EQ(hf_url_strip_userinfo(in, n, &out), 0);
+            CHECK(hf_url_excerpt(in, n, shown) == shown);
+            hf_buf_free(&out);
+            free(in);
+        }
+    }
+}
+
 static void tokens_and_values_keep_to_their_bytes(void) {
     CHECK(hf_http_token_valid((const uint8_t *)"X-Api_Key!#$%&'*+.^`|~9", 23));
     CHECK(!hf_http_token_valid((const uint8_t *)"", 0));
@@ -118,6 +139,7 @@ int main(void) {
     RUN(user_info_can_be_stripped_whole);
     RUN(a_full_buffer_takes_nothing);
     RUN(an_excerpt_prints_and_is_short);
+    RUN(nothing_is_read_behind_the_end);
     RUN(tokens_and_values_keep_to_their_bytes);
     return check_result();
 }

@@ -120,6 +120,11 @@ def test_a_cut_is_a_cut(site: FaultSite, alpn: str, *, reused: bool) -> None:
     for (name, how), record in zip(cases, records, strict=True):
         truth.expect(record, **gone("disconnect", CUT[name][1]), reused=reused)
         assert how != "reset" or record["error"]["curl_code"] == 56
+        # With what is missing, where the length was told.
+        sized = CUT[name][0].startswith(SIZED)
+        came = len(CUT[name][1] or b"")
+        cut = f" after {came} of 100 bytes" if sized else ""
+        assert record["error"]["message"] == f"the response was cut off{cut}"
 
 
 @pytest.mark.parametrize("reused", [False, True])
