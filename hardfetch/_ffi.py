@@ -14,6 +14,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardfetch._core import ffi, lib
+from hardfetch._green import refuse_green_threads
 from hardfetch.classify import type_number
 from hardfetch.errors import ClosedError, EngineError, ForkError
 
@@ -83,6 +84,7 @@ class Engine:
 
     def __init__(self, config: Any) -> None:
         """Start an engine from an `hf_config`. Raises EngineError with the reason."""
+        refuse_green_threads()
         self._pid = os.getpid()
         self._used = ffi.new("size_t *")
         self._seq = ffi.new("uint64_t *")

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ except ImportError as _exc:
         "hardfetch.celery needs Celery: pip install 'hardfetch[celery]'", name="celery"
     ) from None
 
+from hardfetch._green import threads_are_green
 from hardfetch.errors import DeadlineExceeded, OptionError
 from hardfetch.fetcher import Fetcher
 from hardfetch.guard import deadline
@@ -145,11 +145,7 @@ def _is_pool_child() -> bool:
 
 
 def _refuse_green_threads() -> None:
-    gevent = sys.modules.get("gevent.monkey")
-    eventlet = sys.modules.get("eventlet.patcher")
-    if (gevent and gevent.is_module_patched("threading")) or (
-        eventlet and eventlet.is_monkey_patched("thread")
-    ):
+    if threads_are_green():
         raise ImproperlyConfigured(
             "hardfetch.celery: the gevent and eventlet pools are not supported, since "
             "none of their tasks can be interrupted alone; use prefork or threads"
