@@ -311,6 +311,10 @@ static void serve_socket(hf_loop *l, const hf_happening *h) {
     if (call_action(l, lane, h->fd, mask) && tls && l->steps == steps) {
         look_again(l, lane, h->fd, gen);
     }
+    if (!l->lost) {
+        /* What has ended gets its record while its body is still in the cache. */
+        drain_multi(l, lane);
+    }
 }
 
 static bool serve(hf_loop *l, const struct epoll_event *raw, int n) {

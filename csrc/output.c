@@ -17,8 +17,10 @@
 #define PIPE_PIECE ((size_t)PIPE_BUF)
 /* How long a busy consumer waits before it looks again. */
 #define LINGER_NS 1000000
-/* Bytes of one write to a file, so that a stop is noticed between two. */
-#define FILE_PIECE ((size_t)4 << 20)
+/* Bytes of one write to a file, so that a stop is noticed between two. For larger ones
+ * file systems take large folios, often of memory that nobody has touched for long: in
+ * virtual machines the copy was then seen to cost up to five times as much. */
+#define FILE_PIECE ((size_t)128 << 10)
 /* Bytes of frames that are given at once: they hold their place in the ring meanwhile.
  */
 #define VIEW_MOST ((size_t)256 << 10)

@@ -7,8 +7,9 @@
 #include "ndjson.h"
 #include "record_head.h"
 
-/* Bodies are escaped in pieces of this size where the room is made as it goes. */
-#define PIECE 65536
+/* Bodies are encoded in pieces of so many bytes, a multiple of three as base64 wants
+ * it. One piece and what becomes of it fit the processor's first cache. */
+#define PIECE ((size_t)3 << 12)
 
 static const char *const field_names[] = {
 #define HF_FIELD_NAME(name) #name,
@@ -61,8 +62,10 @@ void hf_encoder_free(hf_encoder *e) {
 /* The body as the line will hold it. */
 typedef struct body_plan {
     hf_text text;
-    bool shown;  /* the line holds it */
-    size_t room; /* bytes it may take */
+    bool shown;       /* the line holds it */
+    bool is_text;     /* in Unicode, not in base64 */
+    const uint8_t *s; /* what is escaped or encoded */
+    size_t n;
 } body_plan;
 
 static int plan_body(hf_encoder *e, const hf_response *resp, body_plan *plan) {
@@ -83,75 +86,132 @@ static int plan_body(hf_encoder *e, const hf_response *resp, body_plan *plan) {
     if (rc != 0) {
         return rc;
     }
-    if (plan->shown) {
-        plan->room = plan->text.kind == HF_TEXT_UTF8
-                         ? hf_json_room(plan->text.utf8_len)
-                         : hf_base64_size(resp->body.len) + HF_JSON_SLACK;
-        plan->room += 32;
-    }
+    plan->is_text = plan->text.kind == HF_TEXT_UTF8;
+    plan->s = plan->is_text ? plan->text.utf8 : resp->body.data;
+    plan->n = plan->is_text ? plan->text.utf8_len : resp->body.len;
     return 0;
 }
 
-static void put_body(hf_pen *w) {
-    if (!w->first) {
-        *w->p++ = ',';
+/* --- a line, piece by piece --------------------------------------------------------
+ */
+
+/* A record in the making. It grows at the tail of the ring, where nobody sees it before
+ * it is whole; one that is to travel by reference grows in scratch. */
+typedef struct draft {
+    hf_ring *ring;
+    hf_buf *scratch;
+    size_t used; /* bytes that stand there so far */
+    bool by_ref;
+    bool apart; /* the open piece is in scratch */
+} draft;
+
+/* Bytes to write the next piece into. A piece that meets the end of the ring, or for
+ * whose worst case there is no room, is made in scratch and copied. NULL: no memory. */
+static uint8_t *open_piece(draft *d, size_t room) {
+    uint8_t *p = d->by_ref ? NULL : hf_ring_extend(d->ring, d->used, room);
+    d->apart = p == NULL;
+    if (p != NULL) {
+        return p;
     }
-    if (w->text->kind == HF_TEXT_UTF8) {
-        HF_PUT(w, "\"body\":");
-        w->p += hf_json_string(w->p, w->text->utf8, w->text->utf8_len);
-    } else {
-        HF_PUT(w, "\"body_base64\":");
-        w->p += hf_json_base64(w->p, w->resp->body.data, w->resp->body.len);
-    }
+    return hf_buf_reserve(d->scratch, room) == 0 ? d->scratch->data + d->scratch->len
+                                                 : NULL;
 }
 
-/* Where a piece may end: not inside a UTF-8 sequence. */
-static size_t piece_end(const uint8_t *s, size_t at, size_t n) {
-    size_t end = n - at > PIECE ? at + PIECE : n;
-    while (end < n && (s[end] & 0xc0) == 0x80) {
+/* Ends the piece that was opened at p. Returns 0 or HF_EFULL. */
+static int close_piece(draft *d, const uint8_t *p, size_t n) {
+    if (d->by_ref) {
+        d->scratch->len += n;
+    } else if (d->apart && hf_ring_append(d->ring, d->used, p, n) != 0) {
+        return HF_EFULL;
+    }
+    d->used += n;
+    return 0;
+}
+
+/* Where a piece ends: not inside a UTF-8 sequence. */
+static size_t piece_end(const body_plan *plan, size_t at) {
+    size_t end = plan->n - at > PIECE ? at + PIECE : plan->n;
+    while (plan->is_text && end < plan->n && (plan->s[end] & 0xc0) == 0x80) {
         end--;
     }
     return end;
 }
 
-/* Escapes a long text while the room grows with what it really takes. */
-static int append_text_body(hf_buf *b, const hf_text *t, bool first) {
-    const char *key = first ? "\"body\":\"" : ",\"body\":\"";
-    int rc = hf_buf_append(b, key, strlen(key));
-    for (size_t at = 0; rc == 0 && at < t->utf8_len;) {
-        size_t end = piece_end(t->utf8, at, t->utf8_len);
-        rc = hf_buf_reserve(b, hf_json_room(end - at));
-        if (rc == 0) {
-            b->len += hf_json_escape(b->data + b->len, t->utf8 + at, end - at);
-            at = end;
+/* Writes the body and what ends the line. */
+static int put_body(draft *d, const body_plan *plan) {
+    size_t at = 0;
+    int rc;
+    do {
+        size_t end = piece_end(plan, at);
+        size_t n = end - at;
+        size_t room = plan->is_text ? hf_json_room(n) : hf_base64_size(n);
+        uint8_t *p = open_piece(d, room + 3);
+        if (p == NULL) {
+            return HF_ENOMEM;
         }
-    }
-    return rc == 0 ? hf_buf_append(b, "\"", 1) : rc;
+        size_t len = plan->is_text ? hf_json_escape(p, plan->s + at, n)
+                                   : hf_base64_encode(p, plan->s + at, n);
+        at = end;
+        if (at == plan->n) {
+            memcpy(p + len, "\"}\n", 3);
+            len += 3;
+        }
+        rc = close_piece(d, p, len);
+    } while (rc == 0 && at < plan->n);
+    return rc;
 }
 
-/* Encodes into scratch, for records that are long or meet the end of the ring. */
-static int encode_apart(hf_encoder *e, hf_pen *w, const body_plan *plan, size_t room) {
+static void put_key(hf_pen *w, const body_plan *plan) {
+    if (!w->first) {
+        *w->p++ = ',';
+    }
+    if (plan->is_text) {
+        HF_PUT(w, "\"body\":\"");
+    } else {
+        HF_PUT(w, "\"body_base64\":\"");
+    }
+}
+
+static int put_line(draft *d, hf_pen *w, const body_plan *plan, size_t room) {
+    uint8_t *place = open_piece(d, room + 32);
+    if (place == NULL) {
+        return HF_ENOMEM;
+    }
+    w->p = place;
+    hf_record_put_head(w);
+    if (plan->shown) {
+        put_key(w, plan);
+    } else {
+        HF_PUT(w, "}\n");
+    }
+    int rc = close_piece(d, place, (size_t)(w->p - place));
+    return rc == 0 && plan->shown ? put_body(d, plan) : rc;
+}
+
+static int write_line(hf_encoder *e, hf_ring *ring, hf_pen *w, const body_plan *plan,
+                      size_t room) {
     hf_buf *b = &e->scratch;
+    size_t body = plan->shown ? plan->n : 0;
+    draft d = {.ring = ring, .scratch = b, .by_ref = hf_ring_by_ref(ring, room + body)};
     b->len = 0;
-    int rc = hf_buf_reserve(b, room);
-    if (rc != 0) {
+    /* Markup grows by some per cent: with luck it is not moved while it does. */
+    int rc = d.by_ref ? hf_buf_reserve(b, room + body + body / 8 + PIECE) : 0;
+    rc = rc == 0 ? put_line(&d, w, plan, room) : rc;
+    if (rc != 0 || !d.by_ref) {
+        if (rc == 0) {
+            hf_ring_commit(ring, d.used);
+        }
         return rc;
     }
-    w->p = b->data;
-    hf_record_put_head(w);
-    b->len = (size_t)(w->p - b->data);
-    if (plan->shown && plan->text.kind == HF_TEXT_UTF8) {
-        rc = append_text_body(b, &plan->text, w->first);
-    } else if (plan->shown) {
-        rc = hf_buf_reserve(b, plan->room);
-        if (rc == 0) {
-            w->p = b->data + b->len;
-            put_body(w);
-            b->len = (size_t)(w->p - b->data);
-        }
+    rc = hf_ring_push_ref(ring, b->data, b->len);
+    if (rc == 0) {
+        *b = hf_buf_make(b->max);
     }
-    return rc == 0 ? hf_buf_append(b, "}\n", 2) : rc;
+    return rc;
 }
+
+/* --- a frame -----------------------------------------------------------------------
+ */
 
 /* Publishes scratch, and body behind it for frames. Long ones go by reference. */
 static int publish(hf_encoder *e, hf_ring *ring, const uint8_t *body, size_t body_len) {
@@ -216,18 +276,5 @@ int hf_record_write(hf_encoder *e, hf_ring *ring, const hf_request *r,
     if (e->settings->c.output == HF_OUTPUT_FRAMES) {
         return write_frame(e, ring, &w, room);
     }
-    size_t most = room + plan.room + 2;
-    uint8_t *place = hf_ring_by_ref(ring, most) ? NULL : hf_ring_reserve(ring, most);
-    if (place != NULL) {
-        w.p = place;
-        hf_record_put_head(&w);
-        if (plan.shown) {
-            put_body(&w);
-        }
-        HF_PUT(&w, "}\n");
-        hf_ring_commit(ring, (size_t)(w.p - place));
-        return 0;
-    }
-    rc = encode_apart(e, &w, &plan, room);
-    return rc == 0 ? publish(e, ring, NULL, 0) : rc;
+    return write_line(e, ring, &w, &plan, room);
 }

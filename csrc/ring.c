@@ -151,11 +151,22 @@ int hf_ring_push(hf_ring *r, const struct iovec *parts, int n) {
     return 0;
 }
 
-uint8_t *hf_ring_reserve(hf_ring *r, size_t n) {
-    size_t at = (size_t)(r->tail_pos & (r->capacity - 1));
-    if (n > r->capacity - at || !has_room(r, n))
+uint8_t *hf_ring_extend(hf_ring *r, size_t used, size_t n) {
+    size_t at = (size_t)((r->tail_pos + used) & (r->capacity - 1));
+    if (n > r->capacity - at || !has_room(r, used + n))
         return NULL;
     return r->data + at;
+}
+
+uint8_t *hf_ring_reserve(hf_ring *r, size_t n) {
+    return hf_ring_extend(r, 0, n);
+}
+
+int hf_ring_append(hf_ring *r, size_t used, const uint8_t *from, size_t n) {
+    if (!has_room(r, used + n))
+        return HF_EFULL;
+    put(r, r->tail_pos + used, from, n);
+    return 0;
 }
 
 void hf_ring_commit(hf_ring *r, size_t n) {

@@ -154,7 +154,19 @@ int hf_ring_push(hf_ring *r, const struct iovec *parts, int n);
  */
 uint8_t *hf_ring_reserve(hf_ring *r, size_t n);
 
-/* Publishes the first n of the bytes reserved as whole records. */
+/* The same for a record that is made in parts: n bytes in one piece behind the first
+ * `used` bytes of it, which stand at the tail unpublished.
+ */
+uint8_t *hf_ring_extend(hf_ring *r, size_t used, size_t n);
+
+/* Copies n bytes to where hf_ring_extend would give them, across the ring's end too.
+ * Returns 0 or HF_EFULL.
+ */
+int hf_ring_append(hf_ring *r, size_t used, const uint8_t *from, size_t n);
+
+/* Publishes the first n bytes at the tail, which were reserved, extended or appended,
+ * as whole records.
+ */
 void hf_ring_commit(hf_ring *r, size_t n);
 
 /* Publishes one whole record by reference, behind all that was published before.

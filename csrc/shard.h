@@ -15,6 +15,7 @@
 #include "record.h"
 #include "schedule.h"
 #include "shortage.h"
+#include "spares.h"
 
 /* The feeder waits until the window has emptied to here. */
 #define HF_LOW_WATER(window) ((uint64_t)(window) - ((uint64_t)(window) + 3) / 4)
@@ -65,6 +66,7 @@ typedef struct hf_shard {
     hf_held held;         /* all requests that have no record yet */
     hf_response *spare;   /* pool of responses */
     int32_t n_spare;
+    hf_spares spares; /* memory of theirs, while it is spare */
     hf_ring ring;
     hf_slots events;
     hf_encoder encoder;

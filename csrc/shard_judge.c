@@ -244,6 +244,7 @@ static void requeue(hf_shard *s, hf_request *r, bool again, int64_t now) {
     hf_stat_add(&s->counts.policy, (uint64_t)-1);
     hf_heap_set(&s->heap, &r->due, r->job_due);
     if (r->response != NULL) {
+        hf_spares_take(&s->spares, &r->response->body);
         hf_response_reset(r->response, HF_KEEP_BYTES);
     }
     if (hf_schedule_push(&s->schedule, r, again, now) != 0) {

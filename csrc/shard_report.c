@@ -40,6 +40,7 @@ void hf_shard_recycle(hf_shard *s, hf_response *resp) {
     if (resp == NULL) {
         return;
     }
+    hf_spares_take(&s->spares, &resp->body);
     if (s->n_spare >= SPARE_RESPONSES) {
         free_response(resp);
         return;
@@ -56,6 +57,7 @@ void hf_shard_free_responses(hf_shard *s) {
         free_response(s->spare);
         s->spare = next;
     }
+    hf_spares_free(&s->spares);
 }
 
 /* --- records -----------------------------------------------------------------------

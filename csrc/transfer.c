@@ -224,6 +224,9 @@ static int begin_body(hf_transfer *t) {
     hf_response *r = t->resp;
     t->body_begun = true;
     t->discard = hf_transfer_passes_over(t) && leads_on(t);
+    if (!t->discard) {
+        hf_spares_lend(&l->shard->spares, &r->body);
+    }
     if (t->discard || r->encoding.len == 0 || !l->curl->decodes) {
         return 0;
     }

@@ -64,7 +64,9 @@ static inline size_t hf_utf8_put(uint8_t *out, uint32_t cp) {
 int hf_utf8_valid_scalar(const uint8_t *s, size_t n);
 #if defined(__x86_64__)
 int hf_utf8_valid_sse2(const uint8_t *s, size_t n);
-int hf_utf8_valid_avx2(const uint8_t *s, size_t n); /* needs the CPU to have it */
+/* These need a CPU that has it. */
+int hf_utf8_valid_avx2(const uint8_t *s, size_t n);
+int hf_utf8_valid_vbmi2(const uint8_t *s, size_t n);
 #elif defined(__aarch64__)
 int hf_utf8_valid_neon(const uint8_t *s, size_t n);
 #endif

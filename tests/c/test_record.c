@@ -400,6 +400,45 @@ static void long_bodies_travel_by_reference_and_whole(void) {
     close_all();
 }
 
+/* What is told of a body that is written in pieces, wherever these meet the ring's end.
+ */
+static void told_alike_at_each_place(const char *type, const char *path) {
+    enum { LARGE = 1 << 20, LENGTH = 100000, MOST = 150000 };
+    static uint8_t bytes[LENGTH];
+    static uint8_t first[MOST];
+    size_t n = 0;
+    size_t first_n = 0;
+    char text[100];
+    open_default();
+    hf_request *r = line("http://h/");
+    snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n\r\n", type);
+    head(text);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (uint8_t)("a\xc3\xa9\n\""[i % 5]);
+    }
+    body(bytes, sizeof bytes);
+    for (size_t left = MOST; left > 2000; left -= 997) {
+        hf_ring_free(&ring);
+        make(&ring, LARGE, LARGE - left);
+        CHECK(!hf_ring_by_ref(&ring, LENGTH + 20000));
+        CHECK(line_of(r, &resp));
+        const uint8_t *value = json_find(got, got_len, path, &n);
+        REQUIRE(value && n < sizeof first);
+        if (first_n == 0) {
+            memcpy(first, value, n);
+            first_n = n;
+        }
+        CHECK(n == first_n && memcmp(value, first, n) == 0);
+    }
+    hf_request_free(r);
+    close_all();
+}
+
+static void bodies_are_written_in_pieces_that_cannot_be_told(void) {
+    told_alike_at_each_place("text/html; charset=utf-8", "body");
+    told_alike_at_each_place("image/png", "body_base64");
+}
+
 static void a_full_ring_gets_nothing_and_loses_nothing(void) {
     open_default();
     hf_request *r = line("http://h/");
@@ -469,6 +508,7 @@ int main(void) {
     RUN(each_field_alone_makes_a_line);
     RUN(a_frame_holds_the_line_and_the_bare_body);
     RUN(long_bodies_travel_by_reference_and_whole);
+    RUN(bodies_are_written_in_pieces_that_cannot_be_told);
     RUN(a_full_ring_gets_nothing_and_loses_nothing);
     RUN(a_record_never_leaves_its_room);
     return check_result();

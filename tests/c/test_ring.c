@@ -149,6 +149,30 @@ static void reserved_room_is_published_by_commit_only(void) {
     hf_ring_free(&r);
 }
 
+static void a_record_in_parts_is_published_whole_and_across_the_end(void) {
+    hf_ring r;
+    make(&r, 8, 5);
+    uint8_t *room = hf_ring_extend(&r, 0, 3);
+    REQUIRE(room);
+    memcpy(room, "abc", 3);
+    CHECK(hf_ring_extend(&r, 2, 2) == NULL); /* meets the end of the ring */
+    CHECK(hf_ring_extend(&r, 3, 6) == NULL); /* more than there is */
+    CHECK_EQ(hf_ring_append(&r, 2, (const uint8_t *)"xyz", 3), 0);
+    CHECK_EQ(hf_ring_append(&r, 5, (const uint8_t *)"1234", 4), HF_EFULL);
+    room = hf_ring_extend(&r, 5, 3);
+    REQUIRE(room);
+    memcpy(room, "12\n", 3);
+    CHECK(gives(&r, ""));
+    CHECK_EQ(hf_ring_used(&r), 0);
+    hf_ring_commit(&r, 8);
+    CHECK(gives(&r, "abxyz12\n"));
+    CHECK(hf_ring_extend(&r, 0, 1) == NULL);
+    CHECK_EQ(hf_ring_append(&r, 0, (const uint8_t *)"!", 1), HF_EFULL);
+    hf_ring_advance(&r, 8);
+    CHECK(hf_ring_extend(&r, 0, 1) != NULL);
+    hf_ring_free(&r);
+}
+
 static void references_keep_their_place_among_the_bytes(void) {
     for (uint64_t at = 0; at < 16; at++) {
         hf_ring r;
@@ -316,6 +340,7 @@ int main(void) {
     RUN(positions_may_pass_2_to_the_64);
     RUN(a_part_written_leaves_the_rest_in_place);
     RUN(reserved_room_is_published_by_commit_only);
+    RUN(a_record_in_parts_is_published_whole_and_across_the_end);
     RUN(references_keep_their_place_among_the_bytes);
     RUN(references_are_bounded_in_number);
     RUN(references_are_bounded_in_bytes_but_one_always_fits);

@@ -16,6 +16,8 @@ static void find_kernels(void) {
     kernels[kernel_count++] = hf_utf8_valid_sse2;
     if (hf_cpu_has_avx2())
         kernels[kernel_count++] = hf_utf8_valid_avx2;
+    if (hf_cpu_has_vbmi2())
+        kernels[kernel_count++] = hf_utf8_valid_vbmi2;
 #elif defined(__aarch64__)
     kernels[kernel_count++] = hf_utf8_valid_neon;
 #endif
