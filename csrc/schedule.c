@@ -229,8 +229,11 @@ static void settle(hf_schedule *s, hf_host *h, int64_t now) {
     }
 }
 
-/* Puts r behind `after`; NULL: to the front. */
-static void enqueue(hf_host *h, hf_request *r, hf_request *after) {
+/* Puts r behind `after`; NULL: to the front. What is under way goes before all that may
+ * lack an exit, since it may be what holds it. */
+static void enqueue(hf_host *h, hf_request *r, hf_request *after, bool eager) {
+    h->eager = eager && h->eager == after ? r : h->eager;
+    h->moving = is_under_way(r) && h->moving == after ? r : h->moving;
     r->prev = after;
     r->next = after != NULL ? after->next : h->first;
     if (r->next != NULL) {
@@ -247,9 +250,8 @@ static void enqueue(hf_host *h, hf_request *r, hf_request *after) {
 }
 
 static void dequeue(hf_host *h, hf_request *r) {
-    if (h->eager == r) {
-        h->eager = r->prev;
-    }
+    h->eager = h->eager == r ? r->prev : h->eager;
+    h->moving = h->moving == r ? r->prev : h->moving;
     if (r->prev != NULL) {
         r->prev->next = r->next;
     } else {
@@ -272,8 +274,8 @@ int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now) {
     }
     r->host = h;
     r->state = HF_R_QUEUED;
-    enqueue(h, r, again ? h->eager : h->last);
-    h->eager = again ? r : h->eager;
+    hf_request *eager = is_under_way(r) ? h->moving : h->eager;
+    enqueue(h, r, again ? eager : h->last, again);
     s->queued++;
     if (h->ready && is_under_way(h->first)) {
         list_remove(&s->ready, h);
@@ -369,8 +371,7 @@ void hf_schedule_unpop(hf_schedule *s, hf_request *r, int64_t now) {
         h->waiting = false;
     }
     hf_pace_take_back(&h->pace, r->grant);
-    enqueue(h, r, NULL);
-    h->eager = h->eager != NULL ? h->eager : r;
+    enqueue(h, r, NULL, is_under_way(r) || r->n_attempts > 0);
     s->queued++;
     settle(s, h, now);
 }

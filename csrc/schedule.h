@@ -20,8 +20,9 @@ typedef struct hf_host {
     struct hf_host *ready_prev;
     hf_request *first; /* queue */
     hf_request *last;
-    hf_request *eager; /* the last of those in front that go before the others */
-    hf_due due;        /* when to ask its pace again, in the shard's heap */
+    hf_request *moving; /* the last of those under way, which are in front */
+    hf_request *eager;  /* the last of those, and retries, that go before the others */
+    hf_due due;         /* when to ask its pace again, in the shard's heap */
     hf_pace pace;
     int64_t known_until;   /* us: its name was looked up; HF_NEVER = an address */
     int32_t max_in_flight; /* 0 = no limit */
@@ -69,7 +70,8 @@ int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap);
 void hf_schedule_free(hf_schedule *s);
 
 /* Appends r to the queue of the host that it asks now; with again, for a retry or a
- * redirect, in front of all that are there for the first time.
+ * redirect, in front of all that are there for the first time; a redirect in front of
+ * retries, too.
  * Returns 0 or HF_ENOMEM. */
 int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now);
 

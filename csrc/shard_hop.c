@@ -80,6 +80,7 @@ void hf_shard_place(hf_shard *s, hf_request *r, int64_t now) {
     hf_shard *owner = &sh->shards[hf_shard_of(sh, url->hostport, url->hostport_len)];
     hf_heap_set(&s->heap, &r->due, r->job_due);
     if (owner == s) {
+        s->exits_at = 0; /* it needs none */
         if (hf_shard_reserve(s) != 0 ||
             hf_schedule_push(&s->schedule, r, true, now) != 0) {
             refuse(s, r, HF_T_OUT_OF_MEMORY, now);

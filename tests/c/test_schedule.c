@@ -109,6 +109,33 @@ static void a_retry_goes_to_the_head_and_an_unpop_back_to_it(void) {
     close_all();
 }
 
+static void what_is_under_way_goes_before_what_may_lack_an_exit(void) {
+    bool refused;
+    open_with(0);
+    for (int i = 0; i < 6; i++) {
+        request(i, 0);
+    }
+    push(&all[0]);
+    push(&all[1]);
+    fake *f = pop_at(0);
+    hf_schedule_unpop(&schedule, &f->r, 0); /* a new one that lacks an exit */
+    all[2].r.n_attempts = 1;
+    all[3].r.hopping = all[4].r.hopping = true;
+    all[5].r.n_attempts = 1;
+    for (int i = 2; i < 6; i++) {
+        REQUIRE(hf_schedule_push(&schedule, &all[i].r, true, 0) == 0);
+    }
+    static const int order[] = {3, 4, 2, 5, 0, 1};
+    for (int i = 0; i < 6; i++) {
+        hf_request *r = hf_schedule_pop(&schedule, 0, &refused);
+        REQUIRE(r == &all[order[i]].r);
+        hf_schedule_unpop(&schedule, r, 0);
+        REQUIRE(hf_schedule_pop(&schedule, 0, &refused) == r);
+    }
+    CHECK(hf_schedule_pop(&schedule, 0, &refused) == NULL);
+    close_all();
+}
+
 /* A model of the queues: what each host must give next. */
 typedef struct model {
     int queue[HOSTS][REQUESTS * 2];
@@ -323,6 +350,7 @@ int main(void) {
     RUN(hosts_take_turns_and_each_is_first_in_first_out);
     RUN(a_full_host_blocks_no_other);
     RUN(a_retry_goes_to_the_head_and_an_unpop_back_to_it);
+    RUN(what_is_under_way_goes_before_what_may_lack_an_exit);
     RUN(random_work_agrees_with_a_model);
     RUN(a_delay_is_waited_for_in_the_heap);
     RUN(hosts_that_are_done_do_not_pile_up);

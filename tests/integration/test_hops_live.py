@@ -206,6 +206,27 @@ def test_an_exclusive_exit_stays_with_a_request_between_its_hops() -> None:
     assert order == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
+@LOOPS
+def test_who_waits_for_an_exit_stands_not_before_who_holds_it(loops: int) -> None:
+    waiting = threading.Event()
+
+    def script(seen: Seen) -> Reply:
+        if "start.test" not in seen.path:
+            return Reply()
+        target = seen.path.replace("start.test", "target.test")
+        return Reply(302, (("Location", target),), wait=waiting)
+
+    with Scripted(script) as gateway:
+        options: dict[str, Any] = {"proxies": [gateway.url], "exclusive": "request"}
+        with Fetcher(loops=loops, proxy_wait=60.0, **options) as fetcher:
+            urls = ["http://start.test/0", "http://target.test/1"]
+            results = fetcher.map(urls)
+            threading.Timer(0.3, waiting.set).start()
+            found = sorted(results, key=lambda r: r.seq)
+    assert [outcome(r) for r in found] == ["200"] * 2
+    assert max(r.elapsed for r in found) < 30
+
+
 def test_a_retry_starts_over_and_waits_again() -> None:
     def script(_: Seen) -> Reply:
         return Reply(500 if len(target.seen) == 1 else 200)
