@@ -5,10 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hostlist.h"
+
 /* Idle hosts kept, so that a host that comes back needs no allocation. */
 #define IDLE_HOSTS 1024
 /* Idle hosts looked at for one that may go; the others are moved behind. */
 #define EVICTION_LOOKS 4
+/* In flight without an answer that make a host doubtful; of its turns then one in so
+ * many is taken; hosts looked at for one start. */
+#define DOUBT 8
+#define DOUBT_SHARE 8
+#define DOUBT_LOOKS 16
 #define FIRST_BUCKETS 256
 /* us that a name that was looked up stands (libcurl's default), that one that was not
  * found, or not soon, is asked for by all at once, and that the others wait at most. */
@@ -22,28 +29,6 @@ uint32_t hf_host_hash(const char *key, size_t n) {
         h = (h ^ (uint8_t)key[i]) * 16777619u;
     }
     return h;
-}
-
-/* Puts h behind `after`; NULL: to the front. */
-static void list_insert(hf_host_list *l, hf_host *h, hf_host *after) {
-    h->ready_prev = after;
-    h->ready_next = after != NULL ? after->ready_next : l->first;
-    *(h->ready_next != NULL ? &h->ready_next->ready_prev : &l->last) = h;
-    *(after != NULL ? &after->ready_next : &l->first) = h;
-}
-
-static void list_remove(hf_host_list *l, hf_host *h) {
-    if (h->ready_prev != NULL) {
-        h->ready_prev->ready_next = h->ready_next;
-    } else {
-        l->first = h->ready_next;
-    }
-    if (h->ready_next != NULL) {
-        h->ready_next->ready_prev = h->ready_prev;
-    } else {
-        l->last = h->ready_prev;
-    }
-    h->ready_next = h->ready_prev = NULL;
 }
 
 int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap) {
@@ -322,10 +307,27 @@ static hf_request *take(hf_schedule *s, hf_host *h) {
     return r;
 }
 
+/* The next in line. A host that has never answered, with as many in flight as would
+ * tell, may hang: it lets others go first, all but one turn of DOUBT_SHARE, so that
+ * thousands of starts that lead nowhere do not stand before those that do. */
+static hf_host *next_in_line(hf_schedule *s) {
+    hf_host *h = s->ready.first;
+    for (int i = 0; i < DOUBT_LOOKS && h != s->ready.last; i++) {
+        bool doubtful = h->in_flight >= DOUBT && h->pace.last_ok == INT64_MIN;
+        if (!doubtful || ++h->passed % DOUBT_SHARE == 0) {
+            break;
+        }
+        list_remove(&s->ready, h);
+        list_insert(&s->ready, h, s->ready.last);
+        h = s->ready.first;
+    }
+    return h;
+}
+
 hf_request *hf_schedule_pop(hf_schedule *s, int64_t now, bool *refused) {
     hf_host *h;
     *refused = false;
-    while ((h = s->ready.first) != NULL) {
+    while ((h = next_in_line(s)) != NULL) {
         int64_t until;
         int answer = hf_pace_ask(&h->pace, now, &until);
         if (answer == HF_PACE_WAIT) {

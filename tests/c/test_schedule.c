@@ -74,6 +74,31 @@ static void hosts_take_turns_and_each_is_first_in_first_out(void) {
     close_all();
 }
 
+/* Host 0 never answers, host 1 does: until the latter's backlog is through. */
+static void a_host_that_does_not_answer_lets_others_go_first(void) {
+    int hanging = 0;
+    int before = 0; /* started of the hanging one before the other is through */
+    open_with(0);
+    for (int i = 0; i < 200; i++) {
+        push(request(i, i % 2));
+    }
+    fake *f;
+    while ((f = pop_at(0)) != NULL) {
+        if (f->host == 1) {
+            land(f);
+            before = hanging;
+        } else {
+            hanging++;
+        }
+    }
+    CHECK_EQ(hanging, 100);
+    CHECK(before >= 8 + 92 / 8 && before <= 8 + 100 / 7);
+    for (int i = 0; i < 200; i += 2) {
+        land(&all[i]);
+    }
+    close_all();
+}
+
 static void a_full_host_blocks_no_other(void) {
     open_with(2);
     for (int i = 0; i < 100; i++) {
@@ -348,6 +373,7 @@ static void one_that_is_put_back_has_not_asked(void) {
 
 int main(void) {
     RUN(hosts_take_turns_and_each_is_first_in_first_out);
+    RUN(a_host_that_does_not_answer_lets_others_go_first);
     RUN(a_full_host_blocks_no_other);
     RUN(a_retry_goes_to_the_head_and_an_unpop_back_to_it);
     RUN(what_is_under_way_goes_before_what_may_lack_an_exit);
