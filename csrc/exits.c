@@ -191,15 +191,16 @@ bool hf_exits_active(hf_exits *x) {
 /* --- the life of a request ---------------------------------------------------------
  */
 
-void hf_exits_start(hf_exits *x, int32_t number, const hf_wish *wish, int64_t now) {
+bool hf_exits_start(hf_exits *x, int32_t number, const hf_wish *wish, int64_t now) {
     pthread_mutex_lock(&x->lock);
     hf_exit *e = hf_exits_find(x, number);
-    if (e != NULL) {
-        hf_exits_pin(x, e, wish, now);
+    bool may = e == NULL || hf_exits_pin(x, e, wish, now);
+    if (e != NULL && may) {
         e->in_flight++;
         e->started++;
     }
     pthread_mutex_unlock(&x->lock);
+    return may;
 }
 
 /* Up at once, down slowly: a slow answer counts until time has worn it off. */
@@ -234,21 +235,37 @@ static void learn(hf_exits *x, hf_exit *e, int news, double elapsed, int64_t now
     }
 }
 
+static void end(hf_exits *x, hf_exit *e, int news, int64_t elapsed, int64_t now) {
+    e->in_flight -= e->in_flight > 0;
+    learn(x, e, news, (double)elapsed, now);
+    if (e->probing && e->row.state == HF_EXIT_BENCHED) {
+        /* Policy hears of the result and says what the exit is now; until then nobody
+         * else tries it, for a second at the most. */
+        e->probing = false;
+        e->until = now + PROBE_AGAIN;
+        hf_exits_plan_probe(x);
+    }
+}
+
 void hf_exits_end(hf_exits *x, int32_t number, int news, int64_t elapsed, int64_t now) {
     pthread_mutex_lock(&x->lock);
     hf_exit *e = hf_exits_find(x, number);
     if (e != NULL) {
-        e->in_flight -= e->in_flight > 0;
-        learn(x, e, news, (double)elapsed, now);
-        if (e->probing && e->row.state == HF_EXIT_BENCHED) {
-            /* Policy hears of the result and says what the exit is now; until then
-             * nobody else tries it, for a second at the most. */
-            e->probing = false;
-            e->until = now + PROBE_AGAIN;
-            hf_exits_plan_probe(x);
-        }
+        end(x, e, news, elapsed, now);
     }
     pthread_mutex_unlock(&x->lock);
+}
+
+bool hf_exits_rest(hf_exits *x, int32_t number, int64_t elapsed, int64_t now) {
+    pthread_mutex_lock(&x->lock);
+    hf_exit *e = hf_exits_find(x, number);
+    bool taken = e != NULL && e->row.exclusive != HF_LEASE_NONE;
+    if (e != NULL) {
+        end(x, e, HF_EXIT_ANSWERED, elapsed, now);
+        e->in_flight += taken;
+    }
+    pthread_mutex_unlock(&x->lock);
+    return taken;
 }
 
 int32_t hf_exits_pair(hf_exits *x, int32_t number, const hf_wish *w, bool served,

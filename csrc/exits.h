@@ -84,8 +84,9 @@ typedef struct hf_pick {
 /* Picks an exit and counts it in flight. Returns 0 or HF_EAGAIN. */
 int hf_exits_pick(hf_exits *x, const hf_wish *w, int64_t now, hf_pick *out);
 
-/* Counts a start over an exit that policy named; a session keeps to that one. */
-void hf_exits_start(hf_exits *x, int32_t number, const hf_wish *w, int64_t now);
+/* Counts a start over an exit that policy named; a session keeps to that one. Returns
+ * false, and counts none, when that is leased to another since. */
+bool hf_exits_start(hf_exits *x, int32_t number, const hf_wish *w, int64_t now);
 
 /* What an end says about the exit. */
 enum {
@@ -97,6 +98,11 @@ enum {
 
 /* Ends what pick or start began. */
 void hf_exits_end(hf_exits *x, int32_t number, int news, int64_t elapsed, int64_t now);
+
+/* It has answered, and its request goes on with another host after a wait: ended unless
+ * the exit serves one at a time, when it stays taken. Returns whether it does; if not,
+ * hf_exits_start takes it again. */
+bool hf_exits_rest(hf_exits *x, int32_t number, int64_t elapsed, int64_t now);
 
 /* Counts failures in a row of an exit with a host. Returns how many: 0 once served. */
 int32_t hf_exits_pair(hf_exits *x, int32_t number, const hf_wish *w, bool served,

@@ -32,7 +32,8 @@ uint64_t hf_exits_pair_key(const char *host, size_t host_len, int32_t number);
 /* Sets probe_at anew: some bench was changed. */
 void hf_exits_plan_probe(hf_exits *x);
 
-/* Notes that a session leaves by e from now on, if there is a session. */
-void hf_exits_pin(hf_exits *x, hf_exit *e, const hf_wish *w, int64_t now);
+/* Notes that a session leaves by e from now on, if there is a session. Returns false
+ * when the exit is another's. */
+bool hf_exits_pin(hf_exits *x, hf_exit *e, const hf_wish *w, int64_t now);
 
 #endif

@@ -45,12 +45,20 @@ static bool proves_itself(const hf_exit *e, int64_t now) {
     return e->in_flight + e->streak * fade_of(e, now) < e->row.unproven;
 }
 
+static bool is_leased_away(const hf_exit *e, const want *w) {
+    if (e->row.exclusive == HF_LEASE_REQUEST) {
+        return e->in_flight > 0;
+    }
+    return e->row.exclusive == HF_LEASE_SESSION && e->owner_until > w->now &&
+           e->owner != w->session;
+}
+
 static bool has_room(const hf_exit *e, const want *w) {
-    if (e->row.exclusive == HF_LEASE_REQUEST && e->in_flight > 0) {
+    if (is_leased_away(e, w)) {
         return false;
     }
     if (e->row.exclusive == HF_LEASE_SESSION && e->owner_until > w->now) {
-        return e->owner == w->session;
+        return true;
     }
     bool unproven = e->row.unproven > 0 && e->answered == 0;
     return !unproven || proves_itself(e, w->now);
@@ -174,11 +182,15 @@ static void pin(hf_exits *x, hf_exit *e, const want *w) {
     }
 }
 
-void hf_exits_pin(hf_exits *x, hf_exit *e, const hf_wish *wish, int64_t now) {
+bool hf_exits_pin(hf_exits *x, hf_exit *e, const hf_wish *wish, int64_t now) {
     want w = want_of(x, wish, now);
+    if (is_leased_away(e, &w)) {
+        return false;
+    }
     if (pinned(x, &w) != e) {
         pin(x, e, &w);
     }
+    return true;
 }
 
 static hf_exit *choose(hf_exits *x, const want *w, hf_pick *out) {

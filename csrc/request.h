@@ -80,6 +80,7 @@ typedef struct hf_request {
     char *proxy_shown;      /* of the last attempt, no credentials; owned */
     int32_t exit;           /* number in the table of exits, -1 = none */
     bool exit_probe;        /* the exit was tried with this one */
+    bool exit_taken;        /* while hopping: it is nobody else's */
     bool host_alive;        /* its host answered another meanwhile */
     int32_t pair_failures;  /* in a row of exit and host */
     uint64_t host_requests; /* first attempts to its host, when it ended */

@@ -153,13 +153,17 @@ static bool lack_exit(hf_shard *s, hf_request *r, int64_t until, int64_t now) {
 static bool find_exit(hf_shard *s, hf_request *r, int64_t now) {
     hf_exits *x = &s->shared->exits;
     hf_pick pick;
-    if (r->hopping || r->proxy.p != NULL || !hf_exits_active(x)) {
+    bool has = r->hopping && (r->exit < 0 || r->exit_taken);
+    if (has || r->proxy.p != NULL || !hf_exits_active(x)) {
         return true;
     }
-    hf_wish wish = {r->session.p, r->session.n, r->url.hostport, r->url.hostport_len};
+    const hf_url *url = hf_request_url(r);
+    hf_wish wish = {r->session.p, r->session.n, url->hostport, url->hostport_len};
     if (r->next_proxy != NULL && r->exit >= 0) {
-        hf_exits_start(x, r->exit, &wish, now);
-        return true;
+        if (hf_exits_start(x, r->exit, &wish, now)) {
+            return true;
+        }
+        r->exit = -1;
     }
     if (hf_exits_pick(x, &wish, now, &pick) != 0) {
         if (pick.leased) {

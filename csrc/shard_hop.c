@@ -41,6 +41,10 @@ void hf_shard_leave(hf_shard *s, hf_request *r, int64_t now) {
     r->hopping = true;
     r->hop_left = now;
     r->spent = now - r->attempt_start;
+    if (r->exit >= 0) {
+        r->exit_taken = hf_exits_rest(&s->shared->exits, r->exit, end.elapsed, now);
+        s->exits_at = 0; /* it may be free now */
+    }
     hf_response_new_hop(r->response);
     if (s->stopping) {
         hf_shard_drop(s, r, now);
@@ -111,8 +115,8 @@ void hf_shard_end_hop(hf_shard *s, hf_request *r, int64_t now) {
     r->hopping = false;
     r->wait += now - r->hop_left;
     hf_request_note_attempt(r, 0, r->spent, r->proxy_shown);
-    if (r->exit >= 0) {
-        hf_exits_end(&s->shared->exits, r->exit, HF_EXIT_NO_NEWS, r->spent, now);
+    if (r->exit >= 0 && r->exit_taken) {
+        hf_exits_end(&s->shared->exits, r->exit, HF_EXIT_NO_NEWS, 0, now);
         s->exits_at = 0; /* it may be free now */
     }
     if (r->lent) {

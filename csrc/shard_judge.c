@@ -91,7 +91,7 @@ static void land(hf_shard *s, hf_request *r, int64_t now) {
                        .via_proxy = r->proxy_shown != NULL};
     if (r->exit >= 0) {
         hf_exits_end(&s->shared->exits, r->exit, exit_news(&r->outcome, end.status),
-                     now - r->attempt_start, now);
+                     end.elapsed, now);
         s->exits_at = 0; /* it may be free now */
     }
     hf_shard_land(s, r, &end, now);

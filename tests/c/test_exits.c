@@ -388,7 +388,53 @@ static void it_counts_what_an_exit_did(void) {
     end();
 }
 
+/* Policy does not know who has leased what meanwhile. */
+static void an_exit_that_policy_named_is_not_taken_from_another(void) {
+    static const int leases[] = {HF_LEASE_NONE, HF_LEASE_REQUEST, HF_LEASE_SESSION};
+    for (int i = 0; i < 3; i++) {
+        hf_exits x;
+        hf_wish mine = {(const uint8_t *)"mine", 4, "a:80", 4};
+        hf_wish other = {(const uint8_t *)"other", 5, "a:80", 4};
+        hf_exit_row row = {.number = 7, .exclusive = leases[i], .weight = 1};
+        memcpy(row.url, "http://h:1", 11);
+        hf_exits_init(&x);
+        REQUIRE(hf_exits_update(&x, &row, 1, 1000, 1000, 10) == 0);
+        REQUIRE(hf_exits_pick(&x, &mine, 20, &pick) == 0);
+        CHECK(hf_exits_start(&x, 7, &other, 30) == (leases[i] == HF_LEASE_NONE));
+        CHECK(hf_exits_start(&x, 7, &mine, 40) == (leases[i] != HF_LEASE_REQUEST));
+        CHECK(hf_exits_start(&x, 8, &other, 50)); /* gone: it has no lease */
+        hf_exits_free(&x);
+    }
+}
+
+/* A request that waits between two hosts leaves its exit to others, unless that serves
+ * one at a time. */
+static void an_exit_rests_between_two_hops(void) {
+    static const int leases[] = {HF_LEASE_NONE, HF_LEASE_REQUEST};
+    for (int i = 0; i < 2; i++) {
+        hf_exits x;
+        hf_exit_stats st;
+        hf_wish wish = {.host = "a:80", .host_len = 4};
+        hf_exit_row row = {.number = 7, .exclusive = leases[i], .weight = 1};
+        memcpy(row.url, "http://h:1", 11);
+        hf_exits_init(&x);
+        REQUIRE(hf_exits_update(&x, &row, 1, 1000, 0, 10) == 0);
+        REQUIRE(hf_exits_pick(&x, &wish, 20, &pick) == 0);
+        bool taken = hf_exits_rest(&x, 7, 5, 25);
+        CHECK(taken == (leases[i] == HF_LEASE_REQUEST));
+        CHECK((hf_exits_pick(&x, &wish, 30, &pick) == 0) == !taken);
+        REQUIRE(hf_exits_stats(&x, &st, 1) == 1);
+        CHECK(st.in_flight == 1 && st.answered == 1);
+        hf_exits_end(&x, 7, HF_EXIT_NO_NEWS, 0, 40);
+        CHECK(hf_exits_pick(&x, &wish, 50, &pick) == 0);
+        CHECK(!hf_exits_rest(&x, 8, 5, 60)); /* which is not there */
+        hf_exits_free(&x);
+    }
+}
+
 int main(void) {
+    RUN(an_exit_rests_between_two_hops);
+    RUN(an_exit_that_policy_named_is_not_taken_from_another);
     RUN(an_empty_table_gives_nothing_and_says_so);
     RUN(load_is_shared_by_what_is_in_flight);
     RUN(twice_the_weight_is_twice_the_load);
