@@ -149,7 +149,8 @@ class Engine:
         with self as handle:
             rc = lib.hf_engine_submit(
                 handle,
-                ffi.from_buffer("uint8_t[]", frames) + start,
+                # Bytes as they are cost less than a pointer into them.
+                ffi.from_buffer("uint8_t[]", frames) + start if start else frames,
                 len(frames) - start,
                 self._used,
                 self._seq,
