@@ -203,6 +203,25 @@ static int64_t carried_out(const hf_loop *l, const hf_request *r, int64_t at) {
     return at > l->woke ? at : mercy;
 }
 
+/* Whether libcurl may know by now that no response will come: nghttp2 has met a frame
+ * that breaks the rules, and libcurl reports it only when it reads once more. */
+static bool may_be_over(const hf_transfer *t) {
+    return t->sent_at > 0 && (!t->got_bytes || t->resp->http_version == 20);
+}
+
+/* Such a frame may have come in the very call that sent the request. Returns false
+ * where this look has ended the request. */
+static bool look_once_more(hf_loop *l, hf_request *r) {
+    hf_transfer *t = r->transfer;
+    if (!t->url->tls || t->fd < 0 || !may_be_over(t)) {
+        return true;
+    }
+    if (call_action(l, t->lane, t->fd, CURL_CSELECT_IN)) {
+        drain_multi(l, t->lane);
+    }
+    return !l->lost && t->req == r && t->in_multi;
+}
+
 static void request_due(hf_loop *l, hf_request *r) {
     if (r->state != HF_R_RUNNING) {
         hf_shard_due(l->shard, r, l->now);
@@ -211,10 +230,10 @@ static void request_due(hf_loop *l, hf_request *r) {
     int due;
     int64_t at = hf_transfer_next_due(r->transfer, &due);
     int64_t end_at = carried_out(l, r, at);
-    if (end_at <= l->now) {
-        hf_attempt_expire(l, r->transfer, due, at);
-    } else {
+    if (end_at > l->now) {
         hf_heap_set(&l->shard->heap, &r->due, end_at);
+    } else if (look_once_more(l, r)) {
+        hf_attempt_expire(l, r->transfer, due, at);
     }
 }
 
@@ -269,21 +288,11 @@ static void look_at_clock(hf_loop *l, int64_t wanted) {
 /* --- one iteration -----------------------------------------------------------------
  */
 
-/* Whether libcurl may know by now that no response will come: nghttp2 has met a frame
- * that breaks the rules, and libcurl reports it only when it reads once more. */
-static bool may_be_over(const hf_sock *s) {
-    const hf_transfer *t = s->opener;
-    if (t == NULL) {
-        return true;
-    }
-    return t->sent_at > 0 && (!t->got_bytes || t->resp->http_version == 20);
-}
-
 /* After bytes under TLS that brought no request on. */
 static void look_again(hf_loop *l, hf_lane *lane, int fd, uint32_t gen) {
     const hf_sock *s = hf_poller_find(&l->poller, fd);
     if (s != NULL && s->gen == gen && s->owner == lane && s->want != 0 &&
-        may_be_over(s)) {
+        (s->opener == NULL || may_be_over(s->opener))) {
         call_action(l, lane, fd, CURL_CSELECT_IN);
     }
 }
