@@ -1,13 +1,15 @@
-"""Every Result of every test is held against the record's schema."""
+"""What many tests fetch from and with. Every Result is held against the schema."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
-from hardfetch import frames
+from hardfetch import Fetcher, frames
 from hardfetch.record import Result
+from hardfetch.testing import FaultSite
 
 pytest.register_assert_rewrite("strict", "truth")
 
@@ -28,3 +30,15 @@ def _results_fit_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
         return results
 
     monkeypatch.setattr(frames, "parse_frames", checked)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[FaultSite]:
+    with FaultSite() as running:
+        yield running
+
+
+@pytest.fixture
+def fetcher() -> Iterator[Fetcher]:
+    with Fetcher(timeout=10) as made:
+        yield made

@@ -25,6 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from watching import descriptors
+
 from hardfetch import Fetcher
 
 #: Faults that end by themselves or by the soft limit, which is short here.
@@ -60,11 +62,6 @@ def resident() -> int:
     """Return this process's resident bytes."""
     pages = Path("/proc/self/statm").read_text().split()[1]
     return int(pages) * os.sysconf("SC_PAGESIZE")
-
-
-def descriptors() -> int:
-    """Return how many descriptors this process has open."""
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 def slope(points: list[tuple[int, int]]) -> float:

@@ -16,11 +16,11 @@ import sys
 import threading
 import time
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from watching import descriptors
 
 from hardfetch.testing import FaultSite, content
 from hardfetch.testing.catalogue import CATALOGUE
@@ -68,10 +68,6 @@ def port_of(url: str) -> int:
     port = urlsplit(url).port
     assert port
     return port
-
-
-def descriptors() -> int:
-    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 def wait_until(true: Callable[[], bool]) -> None:

@@ -17,18 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watching import LIMIT
 
 from hardfetch import NdjsonWriter, jsonio
 from hardfetch.errors import ClosedError, OptionError, SinkError
-
-LIMIT = 30.0
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.002)
 
 
 def lines(path: Path) -> list[Any]:

@@ -126,12 +126,6 @@ def cases(seed: int) -> Iterator[bytes]:
             yield changed(rng.choice(good), good, rng)
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
 def run(site: FaultSite, answers: list[bytes]) -> list[truth.Record]:
     with Answers(answers) as server:
         inputs = [{"url": server.url(n)} for n in range(len(answers))]

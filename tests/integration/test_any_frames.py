@@ -7,7 +7,6 @@ order, and changed, and which end with the connection or with silence.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 import truth
@@ -68,12 +67,6 @@ async def script(peer: Peer) -> None:
     await peer.send(mangled(stream, rng))
     if rng.random() < 0.1:
         await wire.drain()
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.mark.parametrize("seed", SEEDS)

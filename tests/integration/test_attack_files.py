@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,12 +18,6 @@ from hardfetch.testing import FaultSite
 
 HARDFETCH = (sys.executable, "-m", "hardfetch", "fetch", "-q")
 LIMIT = 30  # seconds for any one command
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture

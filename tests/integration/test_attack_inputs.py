@@ -22,12 +22,6 @@ DIGITS = "9" * 400
 TIMES = ("timeout", "hard_timeout", "deadline", "connect_timeout", "idle_timeout")
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
 class Broken:
     """Whatever is asked of it fails."""
 

@@ -5,7 +5,7 @@ in clear, under TLS and by HTTP/2.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -88,12 +88,6 @@ def plays_h2(make: Callable[[Stream], bytes], how: str, pause: float = PAUSE) ->
         await end(peer, how)
 
     return script
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def run(

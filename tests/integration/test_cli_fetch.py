@@ -16,18 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import strict
+from strict import read as records
 
 from hardfetch.testing import FaultSite
 
 HARDFETCH = (sys.executable, "-m", "hardfetch")
 LIMIT = 60  # seconds for any one command
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def run(*arguments: str, stdin: bytes = b"", **more: Any) -> tuple[int, bytes, str]:
@@ -43,10 +37,6 @@ def run(*arguments: str, stdin: bytes = b"", **more: Any) -> tuple[int, bytes, s
     text = done.stderr.decode()
     assert "Traceback" not in text
     return done.returncode, done.stdout, text
-
-
-def records(output: bytes) -> list[dict[str, Any]]:
-    return strict.read(output)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import resource
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -56,12 +55,6 @@ LABELS: dict[str, dict[str, Any]] = {
 }
 CUTS = ("0", "1", "10", "50", "last8", "last1")
 EXTRAS = {"two-members": TEXT * 2, "junk-after": TEXT, "zeros-after": TEXT}
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -73,12 +73,6 @@ class Hosts:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def hosts() -> Iterator[Hosts]:
     with Player() as player:
         yield Hosts(player)

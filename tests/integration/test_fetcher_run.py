@@ -11,44 +11,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import strict
+from strict import read as records
+from watching import LIMIT, wait_for
 
 from hardfetch import Fetcher, Request, errors
 from hardfetch.testing import FaultSite
-
-LIMIT = 30.0  # seconds that no test needs
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
-@pytest.fixture
-def fetcher() -> Iterator[Fetcher]:
-    with Fetcher(timeout=10) as made:
-        yield made
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.002)
-
-
-def records(data: bytes) -> list[dict[str, Any]]:
-    return strict.read(data)
-
-
-def descriptors() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
 class TestRun:

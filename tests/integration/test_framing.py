@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -117,12 +116,6 @@ CASES: dict[str, dict[str, Any]] = {
     "h2-goaway-first": no_answer("http2_error", "first_byte"),
     "h2-garbage": no_answer("http2_error", "first_byte"),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

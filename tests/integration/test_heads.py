@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -59,12 +58,6 @@ CASES: dict[str, dict[str, Any]] = {
     "all-bytes": kept(["X", latin(ALL_BYTES).lstrip("\t ") + "!"]),
     "reason-all-bytes": kept(),
 }
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

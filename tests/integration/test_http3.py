@@ -29,12 +29,6 @@ IN_BODY: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def server() -> Iterator[H3Server]:
     with h3.H3Server() as running:
         yield running

@@ -6,7 +6,6 @@ used, and which proxy user and connection brought it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -16,12 +15,6 @@ import truth
 from hardfetch.testing import FaultSite
 
 ROUNDS = 25
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def seen(record: truth.Record) -> dict[str, Any]:

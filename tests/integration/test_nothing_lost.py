@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,22 +26,9 @@ SLEEP = 5.0  # seconds that the reader sleeps
 TIMEOUT = 1.0
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
 def lines(data: bytes) -> list[dict[str, Any]]:
     assert data == b"" or data.endswith(b"\n")
     return [json.loads(line) for line in data.splitlines()]
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + LIMIT
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.005)
 
 
 class TestSlowReader:

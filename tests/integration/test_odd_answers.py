@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import strict
 import truth
 import zstandard
@@ -28,12 +26,6 @@ GZIP = gzip.compress(PAGE, mtime=0)
 ZLIB = zlib.compress(PAGE)
 ZSTD = zstandard.compress(PAGE)
 Case = tuple[bytes, dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def hold(site: FaultSite, cases: dict[str, Case]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 import truth
 from player import Player
 
@@ -29,12 +28,6 @@ from hardfetch.testing.peer import Peer
 GOOD = (":status", "200")
 PAUSE = 0.02  # seconds: the request is out by then
 Make = Callable[[Stream], bytes]
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def plays(make: Make) -> Script:

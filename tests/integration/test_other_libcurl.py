@@ -4,7 +4,6 @@ no zstd, and all else as it is told elsewhere."""
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,12 +35,6 @@ pytestmark = pytest.mark.skipif(library() is None, reason="no wheel of pycurl")
 @pytest.fixture(autouse=True)
 def _other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARDFETCH_LIBCURL", str(library()))
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def test_pages_and_every_way_to_them(site: FaultSite) -> None:

@@ -32,12 +32,6 @@ DEAD = (
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def nobody() -> Iterator[str]:
     """An address that refuses connections."""
     with socket.socket() as held:

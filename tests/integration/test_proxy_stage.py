@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -76,12 +75,6 @@ SILENT: dict[str, dict[str, Any]] = {
     "tls-trickled-hello": by("tls_timeout", "site", "tls"),
     "full-backlog": by("connect_timeout", "site", "connect"),
 }
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -19,12 +18,6 @@ SECRETS = {
 OPEN = {"Referer": "http://r.test/", "X-Plain": "p"}
 HEADERS = {**SECRETS, **OPEN, "Host": "virtual.test"}
 PAGE = content.page(1024)
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def to(base: str, url: str, status: int = 302) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ from hardfetch.testing import FaultSite, content
 
 PAGE = content.page(1024)
 D = 1.5
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def ask(site: FaultSite, name: str, **options: Any) -> truth.Record:

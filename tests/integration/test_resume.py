@@ -24,12 +24,6 @@ LIMIT = 60
 KILLS = int(os.environ.get("HARDFETCH_KILLS", "15"))  # 100 in the long form
 
 
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
-
 @pytest.fixture
 def fetcher() -> Iterator[Fetcher]:
     with Fetcher(max_per_host=0) as made:

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -54,12 +53,6 @@ with FaultSite() as site:
     ports.write_text("50000 50015")
     exec(sys.argv.pop())
 """
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def run(*arguments: str) -> Any:

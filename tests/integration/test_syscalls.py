@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,6 @@ from hardfetch.testing import FaultSite
 REQUESTS = 4000
 CONNECTIONS = 16
 LIMIT = 120  # seconds for a run, traced or not
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 def command(folder: Path, site: FaultSite, n: int) -> list[str]:

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -48,12 +47,6 @@ TEXTS: dict[str, tuple[str | None, str | None, str | bytes]] = {
     "surrogates": ("utf-8", "header", b"ab\xed\xa0\xbd\xed\xb8\x80c"),
     "controls": ("utf-8", "header", "a\0b\x7fc\x85d\u2028e\u2029f\ufeffg"),
 }
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

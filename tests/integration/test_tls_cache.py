@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,6 @@ from hardfetch.testing import FaultSite
 
 HOSTS = 60  # more than libcurl's own cache has places for
 LANE = 32  # fetches in one multi: HF_LANE_SIZE
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.fixture

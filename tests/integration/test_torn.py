@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -72,12 +71,6 @@ print("same" if same(now) and torn else (torn, base, now, names))
 fetcher.fetch(url).raise_for_status()  # it goes on as if nothing had been
 print("fine")
 """
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
 
 
 @pytest.mark.parametrize("way", ["map", "map left early", "run", "fetch"])

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import strict
 import truth
 
 from hardfetch import Fetcher
 from hardfetch.testing import FaultSite
-
-
-@pytest.fixture(scope="module")
-def site() -> Iterator[FaultSite]:
-    with FaultSite() as running:
-        yield running
-
 
 #: Fetched, with the URL that the record must show; P stands for the site's port.
 GOOD: dict[str, str] = {

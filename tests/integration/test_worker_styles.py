@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from watching import descriptors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,10 +59,6 @@ def check(answers: list[tuple[str, float]]) -> None:
     for outcome, took in answers:
         assert took < styles.LIMIT + 0.5
         assert outcome != "late" or took >= styles.LIMIT
-
-
-def descriptors() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def children() -> list[str]:
