@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from hardfetch import Fetcher, frames
 from hardfetch.record import Result
@@ -15,6 +16,13 @@ pytest.register_assert_rewrite("strict", "truth")
 
 # A shell ignores it for what it starts in the background, and children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# No case of a property has a bound in time: a busy machine would break it.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

@@ -311,7 +311,7 @@ EVENTS = st.builds(
 
 
 @given(events=st.lists(EVENTS, max_size=60), pooled=st.integers(0, 6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_comes_the_promises_hold(events: list[Failure], pooled: int) -> None:
     pool = pool_of(pooled) if pooled else None
     made = policy(pool)

@@ -310,7 +310,7 @@ def test_one_407_of_an_exit_that_served_is_no_end() -> None:
     share=st.floats(0, 1),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_never_more_than_the_share_is_benched_and_never_all(
     count: int, share: float, seed: int
 ) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from hardfetch.hosts import Hosts
 from hardfetch.limits import Limits, LimitTable
@@ -89,7 +89,7 @@ LIMITS = st.builds(
     count=st.integers(1, 40),
     seed=st.integers(0, 999),
 )
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120)
 def test_in_any_world_each_input_gets_one_record_and_no_limit_is_broken(
     *,
     sites: list[SiteModel],
