@@ -3,7 +3,9 @@
 `Thread.start` waits for the new thread with a lock of Python's own kind. An exception
 that comes while it takes that lock leaves it locked, and then the new thread waits for
 ever, with all that it holds. So `start` is called where no exception comes, and the
-caller waits for a plain lock.
+caller waits for a plain lock. Exceptions set from outside (`_asyncexc`) are kept off:
+while a thread is being made it goes by the number of the one that makes it, and such an
+exception would find it first.
 """
 
 from __future__ import annotations

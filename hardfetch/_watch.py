@@ -10,6 +10,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from hardfetch import _threads
 from hardfetch._ffi import check, lib
 from hardfetch.errors import EngineError, OptionError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 #: Functions that neither they nor what they call may be left by an exception of ours.
 #: What finds one of them running comes again a moment later.
-CRITICAL: set[CodeType] = set()
+CRITICAL: set[CodeType] = {_threads.start.__code__}
 
 #: Environment variable with the number of the signal that ends blocking calls.
 SIGNAL_VARIABLE = "HARDFETCH_GUARD_SIGNAL"

@@ -15,7 +15,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             from hardfetch.cli.group import run  # takes most of a start's time
 
             code = run(sys.argv[1:] if arguments is None else list(arguments))
-        except KeyboardInterrupt:
+        except BaseException as error:
+            # Python makes another error of what is raised while a class is made.
+            if not (signals.seen or isinstance(error, KeyboardInterrupt)):
+                raise
             code = exits.INTERRUPTED
         signals.decided(code)
     sys.exit(code)

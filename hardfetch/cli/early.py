@@ -55,6 +55,11 @@ class Signals:
             for number, before in self._before.items():
                 signal.signal(number, before)
 
+    @property
+    def seen(self) -> bool:
+        """Whether one has come."""
+        return _seen
+
     def decided(self, code: int) -> None:
         """Say how the process will end: a signal ends it so, and at once."""
         self._code = code

@@ -1,4 +1,4 @@
-"""Exceptions of a signal's handler at any line: nothing is left behind for good."""
+"""Exceptions at any line, by signals and deadlines: nothing is left for good."""
 
 from __future__ import annotations
 
@@ -52,19 +52,41 @@ use()
 took = time.monotonic() - began
 random.seed(7)
 sys.unraisablehook = lambda *_: None  # a finally that is torn inside a generator's end
-signal.signal(signal.SIGALRM, tear)
 torn = 0
 end = time.monotonic() + 40
-while torn < times and time.monotonic() < end:
-    try:
+
+def by_signals():
+    global torn
+    signal.signal(signal.SIGALRM, tear)
+    while torn < times and time.monotonic() < end:
         try:
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, took * 1.5))
-            use()
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-    except Torn:
-        torn += 1
-signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, took * 1.5))
+                use()
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except Torn:
+            torn += 1
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+
+def by_deadlines():
+    global torn
+    while torn < times and time.monotonic() < end:
+        try:
+            with hardfetch.deadline(random.uniform(1e-3, took * 1.5)):
+                use()
+        except hardfetch.DeadlineExceeded:
+            torn += 1
+
+if sys.argv[5] == "signals":
+    by_signals()
+else:  # in threads, where exceptions are set from outside
+    threads = [threading.Thread(target=by_deadlines) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    base = base[0], base[1] + 1  # the thread beside all deadlines stays
 now = settle()
 names = [thread.name for thread in threading.enumerate()]
 print("same" if same(now) and torn else (torn, base, now, names))
@@ -73,20 +95,17 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize("way", ["map", "map left early", "run", "fetch"])
+WAYS = ["map", "map left early", "run", "fetch"]
+CASES = [(way, "signals") for way in WAYS] + [("map", "deadlines")]
+
+
+@pytest.mark.parametrize(("way", "by"), CASES)
 def test_what_an_exception_tears_leaves_no_thread_and_no_descriptor(
-    site: FaultSite, tmp_path: object, way: str
+    site: FaultSite, tmp_path: object, way: str, by: str
 ) -> None:
+    arguments = [way, site.url("/1k"), f"{tmp_path}/o", str(TORN), by]
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            SCRIPT,
-            way,
-            site.url("/1k"),
-            f"{tmp_path}/o",
-            f"{TORN}",
-        ],
+        [sys.executable, "-c", SCRIPT, *arguments],
         capture_output=True,
         text=True,
         timeout=LIMIT * 2,
