@@ -63,7 +63,8 @@ void hf_event_clear(hf_event *event) {
 int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n) {
     int rc = hf_engine_usable(e, (hf_errbuf){NULL, 0});
     /* Which shard holds a request is not known here; the others pass it over. */
-    for (int32_t i = 0; rc == 0 && i < e->shared.n_shards; i++) {
+    int32_t shards = n > 0 ? e->shared.n_shards : 0; /* news asks for no verdict */
+    for (int32_t i = 0; rc == 0 && i < shards; i++) {
         rc = hf_shard_post_verdicts(&e->shards[i], verdicts, n);
     }
     return rc;

@@ -30,7 +30,7 @@ class StallWatch(threading.Thread):
     ) -> None:
         super().__init__(name="hardfetch-stall-watch", daemon=True)
         self._look = look
-        self._name = name
+        self._output = name
         self._patience = patience
         self._end = threading.Event()
 
@@ -53,10 +53,10 @@ class StallWatch(threading.Thread):
             now = time.monotonic()
             if count != drained or not waits:
                 if told:
-                    warn(f"{self._name} is read again after {now - since:.1f} s")
+                    warn(f"{self._output} is read again after {now - since:.1f} s")
                 drained, since, told = count, now, False
                 pause = self._patience
             elif now - since >= pause:
                 told, pause = True, pause * 2
                 late = f"has not been read for {now - since:.1f} s"
-                warn(f"{self._name} {late}; {what}")
+                warn(f"{self._output} {late}; {what}")

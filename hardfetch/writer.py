@@ -169,7 +169,9 @@ class NdjsonWriter:
         """Return the bytes accepted and not yet with the sink."""
         return self._lines.total() - self._drained
 
-    def _look(self) -> tuple[int, bool, str]:
+    def _look(self) -> tuple[int, bool, str] | None:
+        if self._failure is not None:
+            return None  # its users are told, and nobody need read it any more
         waiting = self._waiting()
         return self._drained, waiting > 0, f"{waiting} bytes wait"
 

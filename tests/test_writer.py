@@ -160,6 +160,21 @@ class TestSinks:
 
 
 class TestFailures:
+    def test_one_that_has_failed_is_not_watched_any_more(self) -> None:
+        def watches() -> set[threading.Thread]:
+            return {t for t in threading.enumerate() if t.name.endswith("stall-watch")}
+
+        before = watches()
+        writer = NdjsonWriter("/dev/full", stall_warning=0.1)
+        (watch,) = watches() - before
+        writer.write(1)
+        with pytest.raises(SinkError):
+            writer.flush(LIMIT)
+        watch.join(LIMIT)
+        assert not watch.is_alive()
+        with pytest.raises(SinkError):
+            writer.close()
+
     def test_a_full_disk_is_told_to_every_caller(self) -> None:
         writer = NdjsonWriter("/dev/full")
 

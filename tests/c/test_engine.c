@@ -525,6 +525,7 @@ static void a_paused_engine_starts_nothing_before_it_is_told(void) {
     play_site();
     P.cfg.paused = 1;
     play_open();
+    CHECK_EQ(hf_engine_verdicts(P.e, NULL, 0), 0); /* news asks for none */
     play_get(0, "/ok");
     play_read(1, 100000);
     CHECK_EQ(P.records, 0);
