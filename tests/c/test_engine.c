@@ -5,6 +5,7 @@
 
 #include "engine_play.h"
 #include "packed.h"
+#include "starved.h"
 
 #define SECOND 1000000
 
@@ -181,6 +182,7 @@ static void a_mass_expiry_delays_nobody(void) {
     P.cfg.max_per_host = 0;
     P.cfg.timeout = 700000;
     play_open();
+    int64_t before = starved();
     for (int i = 0; i < 1000; i++) {
         play_get(i % SITE_PORTS, "/hold");
     }
@@ -189,7 +191,7 @@ static void a_mass_expiry_delays_nobody(void) {
     CHECK_EQ(play_count("error.type", "\"timeout\""), 1000);
     hf_stats st;
     hf_engine_stats(P.e, &st);
-    CHECK(st.overrun_max < SLACK);
+    CHECK((int64_t)st.overrun_max < SLACK + starved() - before);
     play_close();
 }
 

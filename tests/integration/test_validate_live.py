@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from scripted import RESET, Reply, Scripted, Seen, in_turn
+from watching import wait_for
 
 from hardfetch import Fetcher, HardfetchError, OptionError, Result
 from hardfetch.errors import ClosedError
@@ -152,6 +153,8 @@ def test_a_cancel_does_not_wait_for_its_verdict() -> None:
         thread.start()
         assert looking.wait(60)
         fetcher.cancel("one")
+        # Told, before a verdict comes that the engine might take together with it.
+        wait_for(lambda: fetcher.stats().records == 1)
         free.set()
         thread.join(60)
         assert len(server.seen) == 1
