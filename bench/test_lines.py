@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import timeit
-from statistics import median
 from typing import Any
 
 import orjson
@@ -20,7 +19,7 @@ LINES: dict[str, dict[str, Any]] = {
     "timeout": {"url": URL, "timeout": 5},
     "headers": {"url": URL, "headers": {"Accept": "text/html", "X-Token": "abc"}},
 }
-NUMBER, ROUNDS = 1000, 15
+NUMBER, ROUNDS = 200, 100  # the quickest round counts
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -35,7 +34,7 @@ def test_a_json_line_is_packed_in_a_few_times_its_parsing(
         for _ in range(ROUNDS):
             packed.append(timeit.timeit(lambda: packer.line(line), number=NUMBER))
             parsed.append(timeit.timeit(lambda: orjson.loads(line), number=NUMBER))
-        return median(packed) / NUMBER * 1e6, median(parsed) / NUMBER * 1e6
+        return min(packed) / NUMBER * 1e6, min(parsed) / NUMBER * 1e6
 
     ours, least = benchmark.pedantic(both, rounds=1, iterations=1)
     benchmark.extra_info.update(packed_us=round(ours, 2), parsed_us=round(least, 2))

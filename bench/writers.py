@@ -103,21 +103,21 @@ def by_ndjson_writer(path: Path, threads: int, each: int) -> None:
 RUN = {"lock": by_lock, "queue": by_queue, "NdjsonWriter": by_ndjson_writer}
 
 
-def one(name: str, threads: int, records: int) -> float:
-    """Run one writer in this process; return records per second."""
+def one(name: str, threads: int, records: int) -> tuple[float, float]:
+    """Run one writer in this process; return records per second and CPU µs of each."""
     each = records // threads // DISTINCT * DISTINCT
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "records"
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         RUN[name](path, threads, each)
-        taken = time.perf_counter() - start
+        taken, cpu = time.perf_counter() - start, time.process_time() - cpu
         lines = path.read_bytes().splitlines()
     if len(lines) != each * threads or any(line[-1:] != b"}" for line in lines):
         raise SystemExit(f"{name} wrote {len(lines)} lines, not {each * threads}")
-    return each * threads / taken
+    return each * threads / taken, cpu / (each * threads) * 1e6
 
 
-def measure(name: str, threads: int, records: int) -> float:
+def measure(name: str, threads: int, records: int) -> tuple[float, float]:
     """Do `one` in a process of its own, far from this folder."""
     words = ["--one", name, "--threads", str(threads), "--records", str(records)]
     done = subprocess.run(
@@ -127,27 +127,34 @@ def measure(name: str, threads: int, records: int) -> float:
         check=True,
         timeout=300,
     )
-    return float(json.loads(done.stdout))
+    rate, micros = json.loads(done.stdout)
+    return rate, micros
 
 
-def rates(threads: int, records: int, rounds: int) -> dict[str, float]:
-    """Return the medians of records per second, over rounds with each in turn."""
-    found: dict[str, list[float]] = {name: [] for name in WRITERS}
+def rates(
+    threads: int, records: int, rounds: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the medians of records per second and of CPU µs, over rounds in turn."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in WRITERS}
     for _ in range(rounds):
         for name in WRITERS:
             found[name].append(measure(name, threads, records))
-    return {name: median(values) for name, values in found.items()}
+    return (
+        {name: median(rate for rate, _ in runs) for name, runs in found.items()},
+        {name: median(micros for _, micros in runs) for name, runs in found.items()},
+    )
 
 
 def table(threads: int, records: int, rounds: int) -> Iterator[str]:
     """Measure all, as lines of a table."""
     yield f"### writers: small records to a file, {threads} threads"
     yield ""
-    yield "| writer | records/s | / lock |"
-    yield "| --- | ---: | ---: |"
-    found = rates(threads, records, rounds)
+    yield "| writer | records/s | / lock | CPU µs/record |"
+    yield "| --- | ---: | ---: | ---: |"
+    found, micros = rates(threads, records, rounds)
     for name, rate in found.items():
-        yield f"| {name} | {rate:,.0f} | {rate / found['lock']:.1f} |"
+        ratio = rate / found["lock"]
+        yield f"| {name} | {rate:,.0f} | {ratio:.1f} | {micros[name]:.2f} |"
     yield ""
     yield f"{rounds} rounds."
     yield ""
@@ -161,7 +168,7 @@ def main() -> None:
     parser.add_argument("--one", choices=WRITERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(one(options.one, options.threads, options.records))
+        print(json.dumps(one(options.one, options.threads, options.records)))
         return
     print("\n".join(table(options.threads, options.records, options.rounds)))
 
