@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hardfetch import profiles
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -86,7 +88,9 @@ def _profile(work: Workload) -> list[str]:
 
 
 def _floor(work: Workload, site: Site, place: Place, urls: Path) -> list[str]:
-    profile = ["--impersonate", "chrome146"] if work.impersonate else []
+    # An alias as `chrome` is none of libcurl's: all are to wear the same profile.
+    name = profiles.resolve("impersonate", work.impersonate or "")
+    profile = ["--impersonate", name] if name else []
     output = {"file": ["-o", str(place.records)], "null": ["-o", os.devnull]}
     return [
         str(place.build / "bench_floor"),
