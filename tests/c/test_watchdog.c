@@ -286,13 +286,20 @@ static void a_stop_without_records_ends_in_time_although_a_call_hangs(void) {
 /* --- a libcurl that lies -----------------------------------------------------------
  */
 
+/* us. Long enough for good answers, several times as slow under a sanitizer. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SOFT 1500000
+#else
+#define SOFT 500000
+#endif
+
 static void dropped_timer_callbacks_cost_no_deadline(void) {
     play_wedged("");
     wedge("timers=100");
     P.cfg.max_concurrency = 200;
     P.cfg.max_per_host = 0;
-    P.cfg.timeout = 500000;
-    P.cfg.hard_timeout = 1000000;
+    P.cfg.timeout = SOFT;
+    P.cfg.hard_timeout = 2 * SOFT;
     play_open();
     int64_t before = starved();
     for (int i = 0; i < 2000; i++) {
@@ -303,10 +310,11 @@ static void dropped_timer_callbacks_cost_no_deadline(void) {
     CHECK(play_finish(40 * (int64_t)SECOND));
     CHECK(play_each_once());
     CHECK(wedge_count("timers") > 0);
-    CHECK((int64_t)stats().overrun_max < 250000 + starved() - before);
+    int64_t slack = 250000 + starved() - before;
+    CHECK((int64_t)stats().overrun_max < slack);
     int late = 0;
     for (uint64_t i = 0; i < 2000; i++) {
-        late += play_number(i, "timing.total") > 0.75;
+        late += play_number(i, "timing.total") * 1e6 > (double)(SOFT + slack);
     }
     CHECK_EQ(late, 0);
     CHECK_EQ(play_count("error.type", "\"timeout\""), 20 + 400);
