@@ -7,6 +7,7 @@
  */
 
 static bool call_add(hf_loop *l, hf_transfer *t) {
+    hf_poller_look_at_rested(&l->poller);
     hf_heart_enter(&l->heart, "curl_multi_add_handle", l->now);
     int rc = l->curl->curl_multi_add_handle(t->lane->multi, t->easy);
     t->in_multi = rc == 0;

@@ -12,6 +12,9 @@
 #define MARK_WAKE 0xffffffffu
 #define MARK_TIMER 0xfffffffeu
 
+/* Sockets for which asking each is cheaper than one wait that tells of all. */
+#define FEW 2
+
 static uint64_t pack(uint32_t gen, int fd) {
     return (uint64_t)gen << 32 | (uint32_t)fd;
 }
@@ -172,6 +175,47 @@ void hf_poller_discard(hf_poller *p, int fd, hf_sock *s) {
     s->dead = true;
 }
 
+/* One that the kernel does not watch for bytes, or for which there is no room, is
+ * looked at now. */
+static void note_rested(hf_poller *p, int fd, hf_sock *s) {
+    if ((s->armed & EPOLLIN) != 0 && p->n_rested < HF_POLL_RESTED) {
+        p->rested[p->n_rested++] = fd;
+    } else if (hf_poller_unread(fd)) {
+        hf_poller_discard(p, fd, s);
+    }
+}
+
+/* Whether fd still rests, in clear, as it did when it was noted. */
+static hf_sock *at_rest(const hf_poller *p, int fd) {
+    hf_sock *s = hf_poller_find(p, fd);
+    bool rests = s != NULL && s->ours && !s->tls && !s->dead && s->want == 0;
+    return rests ? s : NULL;
+}
+
+void hf_poller_look_at_rested(hf_poller *p) {
+    struct epoll_event raw[HF_POLL_EVENTS];
+    int n = HF_POLL_EVENTS;
+    if (p->n_rested > FEW) {
+        hf_stat_add(p->waits, 1);
+        n = epoll_wait(p->epfd, raw, HF_POLL_EVENTS, 0);
+    }
+    bool told = n >= 0 && n < HF_POLL_EVENTS; /* of all that is ready */
+    for (int i = 0; told && i < n; i++) {
+        int fd = (int)(uint32_t)raw[i].data.u64;
+        hf_sock *s = at_rest(p, fd);
+        if (s != NULL && s->gen == (uint32_t)(raw[i].data.u64 >> 32)) {
+            hf_poller_discard(p, fd, s);
+        }
+    }
+    for (int i = 0; !told && i < p->n_rested; i++) {
+        hf_sock *s = at_rest(p, p->rested[i]);
+        if (s != NULL && hf_poller_unread(p->rested[i])) {
+            hf_poller_discard(p, p->rested[i], s);
+        }
+    }
+    p->n_rested = 0;
+}
+
 int hf_poller_want(hf_poller *p, int fd, uint32_t want, void *owner) {
     hf_sock *s = hf_poller_find(p, fd);
     if (s == NULL) {
@@ -187,8 +231,8 @@ int hf_poller_want(hf_poller *p, int fd, uint32_t want, void *owner) {
     if (!s->ours) {
         return want_foreign(p, fd, s, want);
     }
-    if (want == 0 && s->want != 0 && !s->tls && hf_poller_unread(fd)) {
-        hf_poller_discard(p, fd, s);
+    if (want == 0 && s->want != 0 && !s->tls) {
+        note_rested(p, fd, s);
     }
     s->want = want;
     return mark_dirty(p, fd, s);

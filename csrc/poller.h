@@ -19,7 +19,7 @@
 #include "deadline.h"
 #include "err.h"
 
-enum { HF_POLL_EVENTS = 256 }; /* taken by one wait */
+enum { HF_POLL_EVENTS = 256, HF_POLL_RESTED = 64 }; /* taken by one wait; by one look */
 
 typedef struct hf_sock {
     uint32_t gen;   /* counts the uses of this number; 0 = free */
@@ -46,6 +46,8 @@ typedef struct hf_poller {
     int n_dirty;
     int cap_dirty;
     uint32_t next_gen;
+    int n_rested;
+    int rested[HF_POLL_RESTED]; /* in clear, went idle since the last look */
     pthread_mutex_t lock; /* socks' ours and gen, against hf_poller_shutdown_all */
     hf_stat *ctls;        /* counters of the shard */
     hf_stat *sets;
@@ -70,10 +72,7 @@ hf_sock *hf_poller_opened(hf_poller *p, int fd, bool tls);
 /* Forgets a socket that is about to be closed, before the close. */
 void hf_poller_closing(hf_poller *p, int fd);
 
-/* libcurl wants `want` (EPOLLIN, EPOLLOUT, 0) of fd. A socket in clear that goes idle
- * although bytes are left in it is discarded: they would be taken for the next answer,
- * and libcurl reads no further than a body's length.
- * Returns 0, HF_ENOMEM, HF_ESYS. */
+/* libcurl wants `want` (EPOLLIN, EPOLLOUT, 0) of fd. Returns 0, HF_ENOMEM, HF_ESYS. */
 int hf_poller_want(hf_poller *p, int fd, uint32_t want, void *owner);
 
 /* Tells the kernel what changed since the last time. */
@@ -85,6 +84,11 @@ hf_sock *hf_poller_find(const hf_poller *p, int fd);
 /* An event came for an idle socket: the peer has closed it, or sent what nobody asked
  * for. It is shut down, so that libcurl will not use it again. */
 void hf_poller_idle_event(hf_poller *p, int fd, hf_sock *s, uint32_t events);
+
+/* Discards sockets in clear that went idle although bytes are left in them: they would
+ * be taken for the next answer, since libcurl reads no further than a body's length. To
+ * be called before a connection may be used again; free where none went idle. */
+void hf_poller_look_at_rested(hf_poller *p);
 
 /* Whether bytes have come that nobody has read. */
 bool hf_poller_unread(int fd);

@@ -152,23 +152,70 @@ static void an_idle_socket_that_speaks_or_ends_is_shut_down_once(void) {
     close_poller();
 }
 
+/* Sockets that go idle, the last of them with bytes left in it: `many` at once, which
+ * one wait tells of, or one alone, which is asked. */
+static void rest(int many, bool tls, bool watched) {
+    int fds[8][2];
+    for (int i = 0; i < many; i++) {
+        pair(fds[i]);
+        hf_poller_opened(&p, fds[i][0], tls);
+        hf_poller_want(&p, fds[i][0], watched ? EPOLLIN : EPOLLOUT, &p);
+    }
+    hf_poller_reconcile(&p);
+    int *last = fds[many - 1];
+    CHECK(!hf_poller_unread(last[0]));
+    REQUIRE(write(last[1], "more", 4) == 4);
+    CHECK(hf_poller_unread(last[0]));
+    for (int i = 0; i < many; i++) {
+        hf_poller_want(&p, fds[i][0], 0, &p);
+    }
+    hf_poller_look_at_rested(&p);
+    for (int i = 0; i < many; i++) {
+        bool dead = !tls && i == many - 1;
+        CHECK_EQ(hf_poller_find(&p, fds[i][0])->dead, dead);
+        CHECK_EQ(send(fds[i][0], "x", 1, MSG_NOSIGNAL), dead ? -1 : 1);
+        hf_poller_closing(&p, fds[i][0]);
+        close(fds[i][0]);
+        close(fds[i][1]);
+    }
+}
+
 static void what_is_left_unread_ends_a_socket_that_goes_idle(void) {
     open_poller();
-    for (int tls = 0; tls < 2; tls++) {
-        int fds[2];
-        pair(fds);
-        hf_poller_opened(&p, fds[0], tls != 0);
-        hf_poller_want(&p, fds[0], EPOLLIN, &p);
-        hf_poller_reconcile(&p);
-        CHECK(!hf_poller_unread(fds[0]));
-        REQUIRE(write(fds[1], "more", 4) == 4);
-        CHECK(hf_poller_unread(fds[0]));
-        hf_poller_want(&p, fds[0], 0, &p);
-        CHECK_EQ(hf_poller_find(&p, fds[0])->dead, tls == 0);
-        CHECK_EQ(send(fds[0], "x", 1, MSG_NOSIGNAL), tls == 0 ? -1 : 1);
-        hf_poller_closing(&p, fds[0]);
-        close(fds[0]);
-        close(fds[1]);
+    for (int many = 1; many <= 8; many++) {
+        rest(many, false, true);
+        rest(many, false, false);
+        rest(many, true, true);
+    }
+    close_poller();
+}
+
+static void one_wait_tells_of_all_that_rest(void) {
+    open_poller();
+    int fds[8][2];
+    for (int i = 0; i < 8; i++) {
+        pair(fds[i]);
+        hf_poller_opened(&p, fds[i][0], false);
+        hf_poller_want(&p, fds[i][0], EPOLLIN, &p);
+    }
+    hf_poller_reconcile(&p);
+    uint64_t before = hf_stat_read(p.waits);
+    for (int i = 0; i < 8; i++) {
+        hf_poller_want(&p, fds[i][0], 0, &p);
+    }
+    hf_poller_look_at_rested(&p);
+    hf_poller_look_at_rested(&p);
+    CHECK_EQ(hf_stat_read(p.waits) - before, 1);
+    /* One that works again is nobody's leftover. */
+    hf_poller_want(&p, fds[0][0], 0, &p);
+    hf_poller_want(&p, fds[0][0], EPOLLIN, &p);
+    REQUIRE(write(fds[0][1], "an answer", 9) == 9);
+    hf_poller_look_at_rested(&p);
+    for (int i = 0; i < 8; i++) {
+        CHECK(!hf_poller_find(&p, fds[i][0])->dead);
+        hf_poller_closing(&p, fds[i][0]);
+        close(fds[i][0]);
+        close(fds[i][1]);
     }
     close_poller();
 }
@@ -299,6 +346,7 @@ int main(void) {
     RUN(reuse_of_our_socket_costs_no_epoll_ctl);
     RUN(an_idle_socket_that_speaks_or_ends_is_shut_down_once);
     RUN(what_is_left_unread_ends_a_socket_that_goes_idle);
+    RUN(one_wait_tells_of_all_that_rest);
     RUN(under_tls_nothing_may_come_between_answers_of_http1);
     RUN(under_tls_a_ticket_is_no_end);
     RUN(numbers_of_foreign_sockets_may_come_back_unseen);
