@@ -114,6 +114,7 @@ static void await_content(hf_shard *s, hf_request *r) {
 /* Tries to put the record out. Memory that is short is not worth losing a record for:
  * the body goes first, and what then does not fit waits. */
 static bool emit(hf_shard *s, hf_request *r, int64_t now) {
+    r->provisional &= !s->stopping; /* a stop may have come while it was parked */
     int rc = write_record(s, r, now);
     if (rc == HF_ENOMEM && r->response != NULL) {
         hf_shard_recycle(s, r->response);

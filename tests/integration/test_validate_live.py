@@ -12,7 +12,7 @@ import pytest
 from scripted import RESET, Reply, Scripted, Seen, in_turn
 from watching import wait_for
 
-from hardfetch import Fetcher, HardfetchError, OptionError, Result
+from hardfetch import Fetcher, HardfetchError, OptionError, Result, deadline
 from hardfetch.errors import ClosedError
 from hardfetch.retry import RetryPolicy
 
@@ -206,6 +206,21 @@ def test_a_stop_gives_each_input_once() -> None:
             timer.start()
             again = [r.record["seq"] for r in fetcher.map([server.url] * 60)]
     assert len(set(again)) == len(again)
+    assert len(set(seqs)) == len(seqs)
+
+
+def test_a_stop_while_records_wait_for_room_ends() -> None:
+    with Scripted(lambda _: Reply(body=b"x" * 100_000)) as server:
+        urls = [f"{server.url}/{n}" for n in range(40)]
+        options: dict[str, Any] = {"ring_bytes": "64k", "validate": lambda _: True}
+        with Fetcher(loops=1, **options) as fetcher, deadline(30):
+            seqs = []
+            for result in fetcher.map(urls):
+                seqs.append(result.seq)
+                if len(seqs) == 1:
+                    while len(server.seen) < 8:
+                        time.sleep(0.01)
+                    fetcher.stop(0.0)
     assert len(set(seqs)) == len(seqs)
 
 
