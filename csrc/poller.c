@@ -203,7 +203,8 @@ void hf_poller_look_at_rested(hf_poller *p) {
     for (int i = 0; told && i < n; i++) {
         int fd = (int)(uint32_t)raw[i].data.u64;
         hf_sock *s = at_rest(p, fd);
-        if (s != NULL && s->gen == (uint32_t)(raw[i].data.u64 >> 32)) {
+        bool came = raw[i].events != EPOLLOUT; /* else it may be written to, as ever */
+        if (s != NULL && came && s->gen == (uint32_t)(raw[i].data.u64 >> 32)) {
             hf_poller_discard(p, fd, s);
         }
     }

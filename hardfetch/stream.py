@@ -88,7 +88,7 @@ class Stream(Owner):
         results = self._reader.read(seconds)
         if self._checker is not None:
             results = [r for r in results if self._checker.good(r)]
-        if self._inlet.id_of:
+        if self._inlet.has_ids:
             self._inlet.forget(results)
         return results
 
@@ -159,7 +159,9 @@ class _Inlet:
         self.stopped = _Flag()
         self.late: BaseException | None = None
         self.ids: dict[Any, int] = {}  # of inputs that are pending and have an id
-        self.id_of: dict[int, Any] = {}
+        self.has_ids = False
+        self._id_of: dict[int, Any] = {}
+        self._answered: list[int] = []  # seqs whose ids are to go; the consumer's
         self.room: asyncio.Event | None = None  # results were read; pull_async's
         self._engine = engine
         self._packer = packer
@@ -185,8 +187,14 @@ class _Inlet:
         if all(type(item) is str for item in batch):
             self._feeder.frames(b"".join(map(self._packer.item, batch)))
             return
-        for item in batch:  # each is noted before its result can be read
-            self._note(item, self._feeder.frames(self._packer.item(item)))
+        for item in batch:
+            ident = _id_of(item)
+            if ident is None:
+                self._feeder.frames(self._packer.item(item))
+                continue
+            self.has_ids = True
+            with self._lock:  # over both: the result may be read before they are done
+                self._note(ident, self._feeder.frames(self._packer.item(item)))
 
     async def pull_async(self, inputs: AsyncIterable[Any]) -> None:
         """Do as `pull`."""
@@ -207,7 +215,10 @@ class _Inlet:
                     await self._async_room(self.room)
                 if held and self._gate is not None:
                     self._gate.settle(seq, held)
-                self._note(item, seq)
+                ident = _id_of(item)
+                if ident is not None:
+                    self.has_ids = True
+                    self._note(ident, seq)
         except (Stopped, ClosedError):
             pass
         except Exception as exc:  # noqa: BLE001 - raised again by the consumer
@@ -224,21 +235,25 @@ class _Inlet:
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(room.wait(), _ROOM_SECONDS)
 
-    def _note(self, item: object, seq: int) -> None:
-        ident = _id_of(item)
-        if ident is None:
-            return
-        with suppress(TypeError), self._lock:  # an id that is no key can't be looked up
+    def _note(self, ident: Any, seq: int) -> None:
+        with suppress(TypeError):  # an id that is no key can't be looked up
             self.ids[ident] = seq
-            self.id_of[seq] = ident
+            self._id_of[seq] = ident
 
     def forget(self, results: list[Result]) -> None:
-        """Drop the ids of what is answered."""
-        with self._lock:
-            for result in results:
-                ident = self.id_of.pop(result.seq, None)
-                if ident is not None:
-                    self.ids.pop(ident, None)
+        """Drop the ids of what is answered, now or the next time. The consumer's."""
+        self._answered += [result.seq for result in results]
+        # A feeder that waits for room holds the lock, and waits for whoever calls this.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            for seq in self._answered:
+                ident = self._id_of.pop(seq, None)
+                if ident is not None and self.ids.get(ident) == seq:
+                    del self.ids[ident]
+            self._answered.clear()
+        finally:
+            self._lock.release()
 
 
 def _handed_over(results: list[Result]) -> Iterator[Result]:

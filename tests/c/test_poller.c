@@ -154,12 +154,12 @@ static void an_idle_socket_that_speaks_or_ends_is_shut_down_once(void) {
 
 /* Sockets that go idle, the last of them with bytes left in it: `many` at once, which
  * one wait tells of, or one alone, which is asked. */
-static void rest(int many, bool tls, bool watched) {
+static void rest(int many, bool tls, uint32_t watched) {
     int fds[8][2];
     for (int i = 0; i < many; i++) {
         pair(fds[i]);
         hf_poller_opened(&p, fds[i][0], tls);
-        hf_poller_want(&p, fds[i][0], watched ? EPOLLIN : EPOLLOUT, &p);
+        hf_poller_want(&p, fds[i][0], watched, &p);
     }
     hf_poller_reconcile(&p);
     int *last = fds[many - 1];
@@ -183,9 +183,10 @@ static void rest(int many, bool tls, bool watched) {
 static void what_is_left_unread_ends_a_socket_that_goes_idle(void) {
     open_poller();
     for (int many = 1; many <= 8; many++) {
-        rest(many, false, true);
-        rest(many, false, false);
-        rest(many, true, true);
+        rest(many, false, EPOLLIN);
+        rest(many, false, EPOLLIN | EPOLLOUT);
+        rest(many, false, EPOLLOUT);
+        rest(many, true, EPOLLIN);
     }
     close_poller();
 }

@@ -14,7 +14,7 @@ from watching import LIMIT, descriptors, wait_for
 
 import hardfetch
 from hardfetch import Fetcher, errors
-from hardfetch.stream import _handed_over
+from hardfetch.stream import Stream, _handed_over
 from hardfetch.testing import FaultSite
 
 
@@ -152,6 +152,18 @@ class TestMap:
         assert (second.id, second.error.type) == ("hung", "cancelled")
         assert next(results, None) is None
         assert not fetcher.cancel("hung")
+
+    def test_ids_are_forgotten_with_their_results(self) -> None:
+        bad = [{"url": "http://", "id": k} for k in range(5_000)]  # answered at once
+        with Fetcher() as fetcher:
+            results = fetcher.map(iter(bad))
+            assert next(results).id == 0
+            stream = fetcher._active[0]()
+            assert isinstance(stream, Stream)
+            assert sum(1 for _ in results) == len(bad) - 1
+            stream._inlet.forget([])
+            assert not stream._inlet.ids
+            assert not stream._inlet._id_of
 
     def test_closing_gives_what_is_in_flight_the_error_shutdown(
         self, site: FaultSite
