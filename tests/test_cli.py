@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
-from hardfetch.cli import exits, limits, units
+from hardfetch.cli import early, exits, limits, units
 from hardfetch.cli.fetch_options import fetch_options
 from hardfetch.cli.group import cli
 from hardfetch.cli.interrupts import Interrupts
@@ -485,3 +485,21 @@ class TestInterrupts:
             assert signal.getsignal(signal.SIGINT) != before[0]
         after = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
         assert after == before
+
+
+def test_a_signal_in_a_destructor_is_not_lost_and_prints_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Thing:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+            time.sleep(0)  # where its handler runs, at the latest
+
+    told = sys.unraisablehook
+    with early.Signals() as signals:
+        Thing()
+        assert signals.seen
+        with pytest.raises(early.Interrupted):
+            early.check()
+    assert sys.unraisablehook is told
+    assert capsys.readouterr().err == ""

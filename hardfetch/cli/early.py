@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,8 @@ class Signals:
         _seen = False
         self._code: int | None = None
         self._before: dict[int, signal._HANDLER] = {}
+        self._told = sys.unraisablehook
+        sys.unraisablehook = self._unheard
         with suppress(ValueError):
             for number in SIGNALS:
                 self._before[number] = signal.signal(number, self._handle)
@@ -52,6 +55,7 @@ class Signals:
     ) -> None:
         """Put back what stood before, unless the process ends now anyway."""
         if self._code is None:
+            sys.unraisablehook = self._told
             for number, before in self._before.items():
                 signal.signal(number, before)
 
@@ -63,6 +67,12 @@ class Signals:
     def decided(self, code: int) -> None:
         """Say how the process will end: a signal ends it so, and at once."""
         self._code = code
+
+    def _unheard(self, what: sys.UnraisableHookArgs) -> None:
+        # Python prints what leaves a destructor or a weak reference's callback, such as
+        # that of an import's lock, and goes on. `check` raises it again.
+        if not isinstance(what.exc_value, Interrupted):
+            self._told(what)
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         global _seen  # noqa: PLW0603
