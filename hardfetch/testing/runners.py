@@ -33,6 +33,9 @@ MEMORY = 512 << 20
 ALARM_FACTOR = 4
 """The alarm rings at the limit; libcurl's own timeout is so many times longer."""
 
+ENDING = 2.0
+"""Seconds that threads may take to end once their engine is closed."""
+
 Fault = dict[str, Any]
 
 
@@ -57,6 +60,14 @@ def say(**row: Any) -> None:
 def descriptors() -> int:
     """Open descriptors of this process."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def descriptors_left(before: int) -> int:
+    """Open descriptors once the threads that are on their way out have given theirs."""
+    end = time.monotonic() + ENDING
+    while (left := descriptors()) > before and time.monotonic() < end:
+        time.sleep(0.01)
+    return left
 
 
 # curl_cffi.
@@ -298,7 +309,7 @@ def main() -> None:
         run_hardfetch(job)
     else:
         run_curl_cffi(CURL_CFFI[name], job)
-    say(descriptors=[before, descriptors()])
+    say(descriptors=[before, descriptors_left(before)])
 
 
 if __name__ == "__main__":
