@@ -43,7 +43,7 @@ static void take_over(hf_transfer *t) {
     if (s == NULL || !s->ours) {
         return;
     }
-    if (s->http1 && !s->dead && hf_poller_unread(fd)) {
+    if (s->http1 && !s->dead && hf_tcp_unread(fd)) {
         hf_poller_discard(p, fd, s);
     }
     t->unsent = s->dead;

@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
+
+#include "tcpstate.h"
 
 /* Marks in the generation half of an event's data. */
 #define MARK_WAKE 0xffffffffu
@@ -164,11 +165,6 @@ static int want_foreign(hf_poller *p, int fd, hf_sock *s, uint32_t want) {
     return arm(p, fd, s, want);
 }
 
-bool hf_poller_unread(int fd) {
-    int n = 0;
-    return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
-}
-
 void hf_poller_discard(hf_poller *p, int fd, hf_sock *s) {
     shutdown(fd, SHUT_RDWR);
     disarm(p, fd, s);
@@ -180,7 +176,7 @@ void hf_poller_discard(hf_poller *p, int fd, hf_sock *s) {
 static void note_rested(hf_poller *p, int fd, hf_sock *s) {
     if ((s->armed & EPOLLIN) != 0 && p->n_rested < HF_POLL_RESTED) {
         p->rested[p->n_rested++] = fd;
-    } else if (hf_poller_unread(fd)) {
+    } else if (hf_tcp_unread(fd)) {
         hf_poller_discard(p, fd, s);
     }
 }
@@ -210,7 +206,7 @@ void hf_poller_look_at_rested(hf_poller *p) {
     }
     for (int i = 0; !told && i < p->n_rested; i++) {
         hf_sock *s = at_rest(p, p->rested[i]);
-        if (s != NULL && hf_poller_unread(p->rested[i])) {
+        if (s != NULL && hf_tcp_unread(p->rested[i])) {
             hf_poller_discard(p, p->rested[i], s);
         }
     }

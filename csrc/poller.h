@@ -90,9 +90,6 @@ void hf_poller_idle_event(hf_poller *p, int fd, hf_sock *s, uint32_t events);
  * be called before a connection may be used again; free where none went idle. */
 void hf_poller_look_at_rested(hf_poller *p);
 
-/* Whether bytes have come that nobody has read. */
-bool hf_poller_unread(int fd);
-
 /* Shuts an idle socket down, so that libcurl's next attempt to use it fails. */
 void hf_poller_discard(hf_poller *p, int fd, hf_sock *s);
 

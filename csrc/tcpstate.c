@@ -23,6 +23,11 @@ enum { ESTABLISHED = 1, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
 /* getsockopt's TCP_INFO, which netinet/tcp.h may hide. */
 enum { TCP_INFO_OPTION = 11 };
 
+bool hf_tcp_unread(int fd) {
+    int n = 0;
+    return ioctl(fd, FIONREAD, &n) == 0 && n > 0;
+}
+
 hf_tcp_state hf_tcp_look(int fd) {
     hf_tcp_state out = {.received = -1};
     kernel_tcp_info info = {0};
@@ -31,11 +36,10 @@ hf_tcp_state hf_tcp_look(int fd) {
         return out;
     }
     bool counts = n >= sizeof info;
-    int unread = 0;
     out.open = info.state == ESTABLISHED;
     bool ended =
         info.state == CLOSE_WAIT || info.state == LAST_ACK || info.state == CLOSING;
-    out.unread = ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
+    out.unread = hf_tcp_unread(fd);
     /* A reset leaves the state as if nothing had ever been; the count stays. */
     out.connected = out.open || ended || (counts && info.acked > 0);
     if (counts) {

@@ -22,4 +22,7 @@ typedef struct hf_tcp_state {
  */
 hf_tcp_state hf_tcp_look(int fd);
 
+/* Whether bytes have come that nobody has read. Thread: any.  Blocks: no. */
+bool hf_tcp_unread(int fd);
+
 #endif

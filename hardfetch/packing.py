@@ -25,9 +25,7 @@ _GZIP = 31  # zlib's window bits for a gzip member
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 3
 _CHUNK = 256 << 10
-_PIECE = (
-    16 << 10
-)  # of a packed input: gzip makes at most a thousand times as much of it
+_PIECE = 16 << 10  # of a packed input; gzip makes at most a thousand times as much
 
 
 class Encoder(Protocol):

@@ -7,31 +7,23 @@ here it is the installed one that is asked.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
+import tooling
 
 from hardfetch import _config
-
-TOOL = Path(__file__).parent.parent / "tools" / "curl_symbols.py"
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("curl_symbols", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tooling.load("curl_symbols")
 
 
 def test_the_lists_of_the_header_are_read_whole(tool: ModuleType) -> None:
     needed, more = tool.named_in_curlabi("NEEDED"), tool.named_in_curlabi("OPTIONAL")
-    header = (TOOL.parent.parent / "csrc" / "curlabi.h").read_text()
+    header = (tooling.TOOLS.parent / "csrc" / "curlabi.h").read_text()
     for first, last in [("curl_global_init", "curl_share_cleanup")]:
         assert (needed[0], needed[-1]) == (first, last)
     assert header.count("    X(") == len(needed) + len(more)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
-import importlib.util
 import io
 import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import tooling
 
 import hardfetch
 
 ROOT = Path(__file__).parent.parent
-TOOL = ROOT / "tools" / "wheel_members.py"
 SOURCE = '''\
 """The module."""
 # -*- what a file may start with -*-
@@ -67,12 +66,7 @@ class E(Exception):
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("wheel_members", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tooling.load("wheel_members")
 
 
 def test_comments_and_inner_docstrings_are_blanked_and_every_line_stays_where_it_was(
