@@ -194,8 +194,9 @@ bool hf_exits_active(hf_exits *x) {
 bool hf_exits_start(hf_exits *x, int32_t number, const hf_wish *wish, int64_t now) {
     pthread_mutex_lock(&x->lock);
     hf_exit *e = hf_exits_find(x, number);
-    bool may = e == NULL || hf_exits_pin(x, e, wish, now);
-    if (e != NULL && may) {
+    bool gone = e == NULL || e->row.state == HF_EXIT_GONE;
+    bool may = !gone && hf_exits_pin(x, e, wish, now);
+    if (may) {
         e->in_flight++;
         e->started++;
     }

@@ -85,7 +85,7 @@ typedef struct hf_pick {
 int hf_exits_pick(hf_exits *x, const hf_wish *w, int64_t now, hf_pick *out);
 
 /* Counts a start over an exit that policy named; a session keeps to that one. Returns
- * false, and counts none, when that is leased to another since. */
+ * false, and counts none, when that is gone since, or leased to another. */
 bool hf_exits_start(hf_exits *x, int32_t number, const hf_wish *w, int64_t now);
 
 /* What an end says about the exit. */

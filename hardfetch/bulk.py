@@ -15,7 +15,7 @@ from hardfetch._threads import start
 from hardfetch.drain import Writer, look_at
 from hardfetch.errors import DeadlineExceeded, HardfetchError, OptionError
 from hardfetch.feed import Feeder, Stopped
-from hardfetch.judge import Judge, make_policy
+from hardfetch.judge import Judge
 from hardfetch.parts import Policy
 from hardfetch.replay import Frames, Proof
 from hardfetch.resume import read_output
@@ -176,7 +176,7 @@ class Run:
         gate = make_gate(engine, self._options, self._packer)
         if gate is not None:
             stack.callback(gate.close)
-        self._judge = Judge(engine, self._options, make_policy(self._options), gate)
+        self._judge = Judge(engine, self._options, gate)
         self._judge.start()
         stack.callback(self._judge.stop)
         return gate

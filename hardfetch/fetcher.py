@@ -10,7 +10,7 @@ from collections.abc import AsyncIterable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from hardfetch import jsonio, values
+from hardfetch import jsonio, policies, values
 from hardfetch.bulk import Run
 from hardfetch.client import Client
 from hardfetch.errors import ClosedError, ForkError, HardfetchError, OptionError
@@ -26,7 +26,7 @@ from hardfetch.summary import Stats
 from hardfetch.tlscache import store_at
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator
     from types import TracebackType
 
     from hardfetch.record import Result
@@ -224,6 +224,25 @@ class Fetcher:
         """
         for job in self._running():  # no lock: see stop
             job.reload_proxies()
+
+    def replace_proxies(
+        self, proxies: str | Iterable[str] | Callable[[], Iterable[str]]
+    ) -> None:
+        """Use these proxies and no others, in what runs and in what comes later.
+
+        `proxies` is what the option of that name takes; a file given before is not
+        looked at any more. Holds for running jobs within a second. Who stays keeps
+        health, connections, sessions and an exclusive lease. Over who is gone nothing
+        starts any more; requests in flight there go on to their end, their retries and
+        their sessions go elsewhere. Who is gone and comes back is new to the pool, also
+        while such a request still runs. Any thread; fit for a signal handler.
+
+        Raises OptionError, and changes nothing, for a line that is no proxy (told by
+        its number: it may hold a password), for an empty list, and where the Fetcher
+        was made without `proxies` or `proxy_file`.
+        """
+        self._check()
+        policies.replace_proxies(self.options.proxies, proxies)
 
     def stats(self) -> Stats:
         """Return the counters of what runs now, else of the run before."""

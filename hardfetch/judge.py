@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from hardfetch.options import Options
     from hardfetch.outcome import ProxyRow
     from hardfetch.proxy_health import ProxyHealth
+    from hardfetch.proxy_source import ProxySource
     from hardfetch.robots_gate import RobotsGate
     from hardfetch.tally import HostTrouble
 
@@ -47,11 +48,10 @@ _STATES = {"up": 0, "benched": 1, "dead": 2, "gone": 2}  # HF_EXIT_…
 _LEASES = {"": 0, "request": 1, "session": 2}  # HF_LEASE_…
 
 
-def make_policy(options: Options) -> Policy:
-    """Return the policy that the options ask for. Raises OptionError: a bad proxy."""
+def _make_policy(options: Options, source: ProxySource | None) -> Policy:
     pool = None
-    if options.proxies is not None:
-        pool = ProxyPool(options.proxies.load(), options.pool)
+    if source is not None:
+        pool = ProxyPool(source.load(), options.pool)
         if not len(pool):
             raise OptionError("proxy: the list is empty; give at least one proxy")
     return Policy(options.retry, pool=pool)
@@ -64,16 +64,18 @@ class Judge:
         self,
         engine: Engine,
         options: Options,
-        policy: Policy,
         gate: RobotsGate | None = None,
     ) -> None:
-        """`gate`: says where redirects may lead to."""
-        self.policy = policy
+        """Make the policy that the options ask for. Raises OptionError: a bad proxy.
+
+        `gate`: says where redirects may lead to.
+        """
+        # A copy: others that use the same options look at the file by themselves.
+        source = copy.copy(options.proxies)
+        self.policy = _make_policy(options, source)
         self._gate = gate
         self._engine = engine
-        source = options.proxies
-        # A copy: others that use the same options look at the file by themselves.
-        self._loader = ProxyLoader(copy.copy(source)) if source is not None else None
+        self._loader = ProxyLoader(source) if source is not None else None
         self._lock = threading.Lock()  # over policy: the thread, and health()
         self._complained = False
         self._looked = 0.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hardfetch import _ffi
 from hardfetch._config import OUTPUT_FRAMES, Config
 from hardfetch.errors import HardfetchError
-from hardfetch.judge import Judge, make_policy
+from hardfetch.judge import Judge
 from hardfetch.robots_gate import make_gate
 from hardfetch.summary import Stats
 from hardfetch.validation import make_checker
@@ -33,7 +33,7 @@ class Owner:
         self.engine = _ffi.Engine(config.c)
         self._life: Any = self.engine.own()
         self._gate = make_gate(self.engine, options, packer)
-        self._judge = Judge(self.engine, options, make_policy(options), self._gate)
+        self._judge = Judge(self.engine, options, self._gate)
         self._judge.start()
         self._checker = make_checker(self.engine, options)
 

@@ -23,7 +23,7 @@ from hardfetch.retry import RetryPolicy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CHECKS", "proxy_url", "settle"]
+__all__ = ["CHECKS", "proxy_url", "replace_proxies", "settle"]
 
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
 _MOST_PATTERNS = 64
@@ -208,6 +208,16 @@ def _settle_proxies(kept: dict[str, Any]) -> None:
     if sticky:
         pool = replace(pool, sticky_ttl=sticky)
     kept["proxies"], kept["pool"] = source, pool
+
+
+def replace_proxies(source: ProxySource | None, value: Any) -> None:
+    """Give a source what the option `proxies` takes, instead. Raises OptionError."""
+    if source is None:
+        raise OptionError(
+            "proxies: there is no pool to replace; make the Fetcher with proxies=[…]"
+        )
+    given = _proxies("proxies", value)
+    source.replace(given.get("_given", ()), given.get("_call"))
 
 
 def _settle_limits(kept: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ back, and verdicts must not wait for it. The pool stays as it is meanwhile.
 
 from __future__ import annotations
 
+import copy
 import threading
 import traceback
 from typing import TYPE_CHECKING
@@ -24,6 +25,39 @@ _RENEW = 5.0  # seconds between two calls for proxies while none lives
 _LATE = 30.0  # seconds after which a load that is not over is told of
 
 
+class _Load:
+    """One load, in a thread of its own, with a source of its own."""
+
+    def __init__(self, source: ProxySource, now: float) -> None:
+        self.began = now
+        self.told = False  # that it is late
+        self.found: list[Proxy] = []
+        self.why = ""
+        self.done = threading.Event()
+        self._source = source
+
+    def start(self) -> None:
+        thread = threading.Thread(
+            target=self._run, name="hardfetch-proxies", daemon=True
+        )
+        try:
+            start(thread)
+        except RuntimeError as exc:  # the system has no thread left
+            self.why = str(exc)
+            self.done.set()
+
+    def _run(self) -> None:
+        try:
+            self.found = self._source.load()
+            # As a file that is being written anew may be for a moment.
+            self.why = "" if self.found else "the list is empty"
+        except OptionError as exc:
+            self.why = str(exc)
+        except BaseException:  # noqa: BLE001 - a user's callable, in a thread of ours
+            self.why = traceback.format_exc()
+        self.done.set()
+
+
 class ProxyLoader:
     """Loads when it is asked to, or when there is reason to.
 
@@ -34,12 +68,8 @@ class ProxyLoader:
         """Take the source, which has been loaded once."""
         self._source = source
         self._asked = threading.Event()
-        self._done = threading.Event()
-        self._running = False
-        self._late = False  # and that was told
+        self._load: _Load | None = None  # which runs
         self._began = 0.0
-        self._found: list[Proxy] = []
-        self._why = ""
 
     def ask(self) -> None:
         """Have the proxies loaded again. Fit for a signal handler."""
@@ -48,7 +78,8 @@ class ProxyLoader:
     @property
     def asked(self) -> bool:
         """Whether `look` has something to begin with."""
-        return self._asked.is_set() and not self._running
+        idle = self._load is None
+        return (idle and self._asked.is_set()) or self._source.replaced
 
     def look(self, now: float, *, live: bool) -> list[Proxy] | None:
         """Return what a load has brought, if one is over; begin one where it is due.
@@ -57,46 +88,26 @@ class ProxyLoader:
             now: seconds.
             live: whether the pool has a proxy that is up.
         """
-        if self._running:
-            return self._take(now)
+        # A load of what has been replaced since is of no use, and may never be over.
+        if self._load is not None and not self._source.replaced:
+            return self._take(self._load, now)
         renews = self._source.renews and not live and now - self._began >= _RENEW
         if self._asked.is_set() or renews or self._source.changed():
             self._asked.clear()
-            self._began, self._running, self._late = now, True, False
-            self._done.clear()
-            self._start()
+            self._began = now
+            self._source = copy.copy(self._source)
+            self._source.note()
+            self._load = _Load(self._source, now)
+            self._load.start()
         return None
 
-    def _start(self) -> None:
-        try:
-            start(
-                threading.Thread(
-                    target=self._load, name="hardfetch-proxies", daemon=True
-                )
-            )
-        except RuntimeError as exc:  # the system has no thread left
-            self._found, self._why = [], str(exc)
-            self._done.set()
-
-    def _take(self, now: float) -> list[Proxy] | None:
-        if not self._done.is_set():
-            if now - self._began >= _LATE and not self._late:
-                self._late = True
+    def _take(self, load: _Load, now: float) -> list[Proxy] | None:
+        if not load.done.is_set():
+            if now - load.began >= _LATE and not load.told:
+                load.told = True
                 warn(f"proxies kept as they are: no answer for {_LATE:.0f} s")
             return None
-        self._running = False
-        if self._why:
-            warn(f"proxies kept as they are: {self._why}")
-        return self._found or None
-
-    def _load(self) -> None:
-        self._found = []
-        try:
-            self._found = self._source.load()
-            # As a file that is being written anew may be for a moment.
-            self._why = "" if self._found else "the list is empty"
-        except OptionError as exc:
-            self._why = str(exc)
-        except BaseException:  # noqa: BLE001 - a user's callable, in a thread of ours
-            self._why = traceback.format_exc()
-        self._done.set()
+        self._load = None
+        if load.why:
+            warn(f"proxies kept as they are: {load.why}")
+        return load.found or None

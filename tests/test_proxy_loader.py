@@ -23,7 +23,7 @@ def loader_of(call: Callable[[], Iterable[Proxy | str]]) -> ProxyLoader:
 def result(loader: ProxyLoader, now: float) -> list[Proxy] | None:
     """Look until the load that runs is over."""
     end = time.monotonic() + 30
-    while loader._running:
+    while loader._load is not None:
         found = loader.look(now, live=True)
         if found is not None:
             return found

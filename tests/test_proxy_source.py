@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,23 @@ def test_a_file_that_went_bad_is_told_without_its_text(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"proxies\.txt: ") as caught:
             source.load()
         assert "hunter2" not in str(caught.value)
+
+
+def test_copies_are_replaced_together_and_each_loads_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / "proxies.txt"
+    file.write_text("a:1\n")
+    source = ProxySource(path=file)
+    source.load()
+    other = copy.copy(source)
+    for bad in ([], ["no port"]):
+        with pytest.raises(ValueError, match="empty|needs a port"):
+            source.replace(bad)
+    assert not other.changed()
+    source.replace(["b:2"])
+    assert source.replaced
+    assert other.replaced
+    assert [str(proxy) for proxy in other.load()] == ["http://b:2"]
+    assert source.replaced
+    assert not other.changed()
+    file.write_text("a:1\nc:3\n")  # which is not asked any more
+    assert not other.changed()

@@ -402,7 +402,7 @@ static void an_exit_that_policy_named_is_not_taken_from_another(void) {
         REQUIRE(hf_exits_pick(&x, &mine, 20, &pick) == 0);
         CHECK(hf_exits_start(&x, 7, &other, 30) == (leases[i] == HF_LEASE_NONE));
         CHECK(hf_exits_start(&x, 7, &mine, 40) == (leases[i] != HF_LEASE_REQUEST));
-        CHECK(hf_exits_start(&x, 8, &other, 50)); /* gone: it has no lease */
+        CHECK(!hf_exits_start(&x, 8, &other, 50)); /* it is gone */
         hf_exits_free(&x);
     }
 }
