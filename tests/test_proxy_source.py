@@ -50,7 +50,7 @@ def test_copies_are_replaced_together_and_each_loads_by_itself(tmp_path: Path) -
     source = ProxySource(path=file)
     source.load()
     other = copy.copy(source)
-    for bad in ([], ["no port"]):
+    for bad in ([], ["portless"]):
         with pytest.raises(ValueError, match="empty|needs a port"):
             source.replace(bad)
     assert not other.changed()
