@@ -107,6 +107,9 @@ def dumps(obj: Any) -> bytes:
     except TypeError:
         # Too large an integer is ours to write; all else fails again, with our text.
         return _slow_dumps(obj)
+    if out.find(b':60"') >= 0:
+        # orjson rounds an offset of 1:59:45 to "+01:60", which no reader takes.
+        return _slow_dumps(obj)
     if out.find(b"null") >= 0:
         # orjson writes NaN as null, which would be a silent loss.
         _refuse_nan(obj)
@@ -116,8 +119,9 @@ def dumps(obj: Any) -> bytes:
 def line_dumper() -> tuple[Callable[[Any, None, Any], bytes], Any]:
     """Return f and x: f(obj, None, x) is obj as JSON with a line feed behind it.
 
-    The fastest there is, and less strict than `dumps`: what has "null" in its text may
-    have been NaN, and a TypeError may be of an integer that `dumps` can write.
+    The fastest there is, and less strict than `dumps`: what has `null` in its text may
+    have been NaN, what has `:60"` an offset that `dumps` rounds well, and a TypeError
+    may be of an integer that `dumps` can write.
     """
     if _orjson is None:
         return lambda obj, _default, _option: _slow_dumps(obj) + b"\n", None
@@ -298,8 +302,8 @@ def _special(obj: Any) -> str:
         seconds = offset.days * 86400 + offset.seconds
         if seconds == 0:
             return local + "Z"
-        # RFC 3339 has no seconds there: orjson writes the nearest minute.
-        minutes = (abs(seconds) + 30) // 60
+        # RFC 3339 has no seconds there, and no hour 24: the nearest minute it has.
+        minutes = min((abs(seconds) + 30) // 60, 23 * 60 + 59)
         sign = "-" if seconds < 0 else "+"
         return f"{local}{sign}{minutes // 60:02d}:{minutes % 60:02d}"
     if isinstance(obj, (dt.date, dt.time)):

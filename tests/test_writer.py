@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import io
 import json
@@ -80,6 +81,32 @@ class TestLines:
             with pytest.raises(ValueError, match="no end"):
                 writer.write_raw(b"5\n6")
         assert path.read_bytes() == b'{"a":1}\n{"a":2}\n3\n4\n'
+
+    def test_an_offset_that_rounds_to_an_hour_is_written_as_one(self) -> None:
+        zone = dt.timezone(dt.timedelta(hours=1, minutes=59, seconds=45))
+        sink = io.BytesIO()
+        with NdjsonWriter(sink) as writer:
+            writer.write({"at": dt.datetime(2026, 1, 2, tzinfo=zone), "text": ":60"})
+            writer.write({"at": "12:60", "none": None})
+            with pytest.raises(TypeError):
+                writer.write({"at": "12:60", "none": float("nan")})
+        assert sink.getvalue().splitlines() == [
+            b'{"at":"2026-01-02T00:00:00+02:00","text":":60"}',
+            b'{"at":"12:60","none":null}',
+        ]
+
+    def test_its_argument_has_a_name(self) -> None:
+        sink = io.BytesIO()
+        with NdjsonWriter(sink) as writer:
+            writer.write(obj={"a": 1})
+            NdjsonWriter.write(writer, obj={"a": 2})
+            for args, names in (
+                ((), {}), ((1, 2), {}), ((1,), {"obj": 2}), ((), {"record": 1}),
+                ((), {"obj": 1, "x": 2}), ((), {"ob\ud800j": 1}),
+            ):  # fmt: skip
+                with pytest.raises(TypeError, match="one argument"):
+                    writer.write(*args, **names)
+        assert sink.getvalue() == b'{"a":1}\n{"a":2}\n'
 
     @pytest.mark.parametrize(
         "bad", [float("nan"), {"x": [float("inf")]}, {1, 2}, {"x": "\ud800"}, {1: 2}]

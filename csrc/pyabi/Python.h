@@ -71,8 +71,10 @@ typedef struct PyMethodDef {
     int ml_flags;
     const char *ml_doc;
 } PyMethodDef;
+#define METH_KEYWORDS 0x0002
 #define METH_NOARGS 0x0004
 #define METH_O 0x0008
+#define METH_FASTCALL 0x0080
 PyAPI_FUNC(PyObject *) PyExc_TypeError;
 typedef struct _typeobject PyTypeObject;
 extern PyTypeObject PyBool_Type, PyDict_Type, PyFloat_Type, PyList_Type, PyLong_Type,
@@ -86,6 +88,7 @@ PyAPI_FUNC(int) PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **);
 PyAPI_FUNC(void) PyErr_Clear(void);
 PyAPI_FUNC(int) PyErr_ExceptionMatches(PyObject *);
 PyAPI_FUNC(PyObject *) PyErr_NoMemory(void);
+PyAPI_FUNC(void) PyErr_SetString(PyObject *, const char *);
 PyAPI_FUNC(PyGILState_STATE) PyGILState_Ensure(void);
 PyAPI_FUNC(void) PyGILState_Release(PyGILState_STATE);
 PyAPI_FUNC(int) PyList_Append(PyObject *, PyObject *);
@@ -95,6 +98,9 @@ PyAPI_FUNC(unsigned long long) PyLong_AsUnsignedLongLong(PyObject *);
 PyAPI_FUNC(PyObject *) PyMemoryView_FromMemory(char *, Py_ssize_t, int);
 PyAPI_FUNC(PyObject *) PyObject_CallFunctionObjArgs(PyObject *, ...);
 PyAPI_FUNC(PyObject *) PyObject_Type(PyObject *);
+PyAPI_FUNC(PyObject *) PyTuple_GetItem(PyObject *, Py_ssize_t);
+PyAPI_FUNC(Py_ssize_t) PyTuple_Size(PyObject *);
+PyAPI_FUNC(int) PyUnicode_CompareWithASCIIString(PyObject *, const char *);
 
 PyAPI_FUNC(void) Py_FatalError(const char *) __attribute__((noreturn));
 
