@@ -4,7 +4,8 @@
 
 Each client is used as its own documentation shows for many URLs, with the number in
 flight held by as many workers. Records are those of hardfetch as far as the client
-knows what goes into them, encoded by orjson. A failed fetch is a record with its error.
+knows what goes into them, encoded by orjson; hardfetch's results make their own. A
+failed fetch is a record with its error.
 """
 
 from __future__ import annotations
@@ -176,6 +177,10 @@ def hardfetch_map(job: Job) -> None:
         resolve=tuple(job.resolve),
     ) as fetcher:
         for result in fetcher.map(job.urls):
+            if job.output is not None:
+                job.failed += result.status_code != 200
+                job.output.write(result.ndjson())
+                continue
             if result.error is not None:
                 job.failure(result.seq, result.input, result.error.type)
                 continue

@@ -14,7 +14,8 @@ endif()
 set(core_c "${CMAKE_CURRENT_BINARY_DIR}/_core.c")
 set(api "${PROJECT_SOURCE_DIR}/csrc/api.h")
 set(prelude "${PROJECT_SOURCE_DIR}/csrc/cffi_prelude.c")
-set(lines_c "${PROJECT_SOURCE_DIR}/csrc/pyabi/lines.c")
+set(pyabi "${PROJECT_SOURCE_DIR}/csrc/pyabi/lines.c"
+          "${PROJECT_SOURCE_DIR}/csrc/pyabi/result.c")
 add_custom_command(
   OUTPUT "${core_c}"
   COMMAND "${Python_EXECUTABLE}" -m cffi.gen_src read-sources hardfetch._core
@@ -27,15 +28,15 @@ if(SKBUILD_SABI_VERSION AND (HF_OWN_PYTHON_H OR NOT Python_Development.SABIModul
   # Debian keeps Python.h in a package of its own, and a cross build has none at all.
   # The stable ABI needs none: the few declarations used stand in csrc/pyabi/Python.h.
   message(STATUS "hardfetch: building against csrc/pyabi/Python.h")
-  add_library(_core MODULE "${core_c}" "${lines_c}")
+  add_library(_core MODULE "${core_c}" ${pyabi})
   set_target_properties(_core PROPERTIES PREFIX "" SUFFIX ".abi3.so")
   target_include_directories(_core PRIVATE "${PROJECT_SOURCE_DIR}/csrc/pyabi")
   target_compile_definitions(_core PRIVATE Py_LIMITED_API=0x030a0000)
 elseif(SKBUILD_SABI_VERSION)
   python_add_library(_core MODULE USE_SABI "${SKBUILD_SABI_VERSION}" WITH_SOABI
-                     "${core_c}" "${lines_c}")
+                     "${core_c}" ${pyabi})
 elseif(Python_Development.Module_FOUND)
-  python_add_library(_core MODULE WITH_SOABI "${core_c}" "${lines_c}")
+  python_add_library(_core MODULE WITH_SOABI "${core_c}" ${pyabi})
   # Else cffi's preamble turns the limited API on by itself.
   target_compile_definitions(_core PRIVATE _CFFI_NO_LIMITED_API)
 else()
@@ -48,7 +49,9 @@ set_target_properties(_core PROPERTIES C_VISIBILITY_PRESET hidden)
 target_link_libraries(_core PRIVATE hf)
 # Its wrappers are called once for hundreds of records: size is what they can save.
 target_compile_options(_core PRIVATE $<$<CONFIG:Release>:-Os>)
-set_source_files_properties("${lines_c}" PROPERTIES COMPILE_OPTIONS "-O3;${hf_warnings}")
+set_source_files_properties(${pyabi} PROPERTIES COMPILE_OPTIONS "${hf_warnings}")
+set_property(SOURCE "${PROJECT_SOURCE_DIR}/csrc/pyabi/lines.c" APPEND
+             PROPERTY COMPILE_OPTIONS -O3)
 if(HF_LIBC_NAME)
   add_custom_command(TARGET _core POST_BUILD
     COMMAND patchelf --replace-needed libc.so ${HF_LIBC_NAME} $<TARGET_FILE:_core>

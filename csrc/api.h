@@ -17,8 +17,9 @@ enum { HF_BODY_AUTO = 0, HF_BODY_TEXT = 1, HF_BODY_BASE64 = 2, HF_BODY_NONE = 3 
 
 /* What leaves the engine: hf_config.output. LINES: NDJSON. FRAMES: for each record u32
  * length of what follows, u32 length of the JSON line (and bit 31 where it waits for a
- * verdict: hf_config.validate), u64 seq, the line (without body and line end), the
- * decoded body's bytes; little endian. */
+ * verdict: hf_config.validate), u64 seq, u64 form, the line (without body and line
+ * end), the decoded body's bytes; little endian. The line of a frame has all fields;
+ * the form tells hf_record_line of those that are wanted, and of the body. */
 enum { HF_OUTPUT_LINES = 0, HF_OUTPUT_FRAMES = 1 };
 
 /* Extension for encrypted ClientHello: hf_config.ech. */
@@ -472,9 +473,14 @@ uint64_t hf_resume_seen(const hf_resume *r);  /* inputs */
 /* Fills out, (hf_resume_end + 7) / 8 bytes, for hf_engine_skip. */
 void hf_resume_bitmap(const hf_resume *r, uint8_t *out);
 
-/* ---- of the Python module alone (pyabi/lines.c) ---- */
+/* ---- of the Python module alone (pyabi/) ---- */
 
 /* list is the address of a Python list of three: dumps, option, help. Appends the
  * functions write, put, take, look, seal and total over new lines of their own.
  * Thread: any, without the interpreter's lock. Returns 0 or HF_ENOMEM. */
 int hf_python_lines(void *list);
+
+/* Appends to the list at this address line(head, body, form): of a frame's parts, which
+ * are two bytes and an int, the record's line as bytes.
+ * Thread: any, without the interpreter's lock. Returns 0 or HF_ENOMEM. */
+int hf_python_result(void *list);

@@ -13,6 +13,28 @@ static int is_blank(uint8_t c) {
     return c == ' ' || (c >= '\t' && c <= '\r' && c != '\v');
 }
 
+int hf_charset_number(const char *name) {
+    size_t low = 0;
+    size_t high = hf_charset_label_count;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        int order = strcmp(name, hf_charset_labels[mid].label);
+        if (order == 0)
+            return (int)mid;
+        if (order < 0)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return -1;
+}
+
+const hf_charset *hf_charset_of(uint32_t number) {
+    return number < hf_charset_label_count
+               ? &hf_charsets[hf_charset_labels[number].index]
+               : NULL;
+}
+
 const hf_charset *hf_charset_find(const uint8_t *label, size_t n) {
     while (n > 0 && is_blank(label[0])) {
         label++;
@@ -28,19 +50,8 @@ const hf_charset *hf_charset_find(const uint8_t *label, size_t n) {
             return NULL;
         name[i] = (char)(label[i] >= 'A' && label[i] <= 'Z' ? label[i] | 32 : label[i]);
     }
-    size_t low = 0;
-    size_t high = hf_charset_label_count;
-    while (low < high) {
-        size_t mid = (low + high) / 2;
-        int order = strcmp(name, hf_charset_labels[mid].label);
-        if (order == 0)
-            return &hf_charsets[hf_charset_labels[mid].index];
-        if (order < 0)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return NULL;
+    int number = hf_charset_number(name);
+    return number < 0 ? NULL : hf_charset_of((uint32_t)number);
 }
 
 const char *hf_charset_name(const hf_charset *cs) {

@@ -16,6 +16,11 @@ typedef struct hf_charset hf_charset;
 /* The charset of a label, in any case and with blanks around it, or NULL. Static. */
 const hf_charset *hf_charset_find(const uint8_t *label, size_t n);
 
+/* A charset as a small number, from its name as below, and back. -1 and NULL for what
+ * is none. */
+int hf_charset_number(const char *name);
+const hf_charset *hf_charset_of(uint32_t number);
+
 /* Lower-case name, static: "windows-1252". */
 const char *hf_charset_name(const hf_charset *cs);
 

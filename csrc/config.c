@@ -180,6 +180,12 @@ int hf_settings_init(hf_settings *s, const hf_config *cfg, hf_errbuf err) {
     hf_tls_cache_hold(s->c.tls_cache);
     arena fill = {s->arena, 0};
     keep_all(&fill, cfg, &s->c);
+    if (cfg->output == HF_OUTPUT_FRAMES) {
+        uint64_t all = ((uint64_t)1 << HF_F_COUNT) - 1;
+        s->hidden = (all & ~s->fields) | (uint64_t)!cfg->headers << HF_F_COUNT;
+        s->fields = all;
+        s->c.headers = 1;
+    }
     s->limits = (hf_limits){.connect = cfg->connect_timeout,
                             .first_byte = cfg->first_byte_timeout,
                             .idle = cfg->idle_timeout,

@@ -25,6 +25,8 @@ typedef struct hf_settings {
     hf_curl curl;
     hf_nets nets;    /* let through in spite of deny_private */
     uint64_t fields; /* bit f: field HF_F_f is written */
+    uint64_t hidden; /* bit f: it is, but is not wanted in a line; the bit behind the
+                        last field: nor is the list of headers. Of frames */
     void *arena;     /* owned */
 } hf_settings;
 

@@ -17,9 +17,9 @@ static const char *const field_names[] = {
 #undef HF_FIELD_NAME
 };
 
-static int field_of(const char *name) {
+static int field_of(const char *name, size_t n) {
     for (int f = 0; f < HF_F_COUNT; f++) {
-        if (strcmp(name, field_names[f]) == 0) {
+        if (strlen(field_names[f]) == n && memcmp(name, field_names[f], n) == 0) {
             return f;
         }
     }
@@ -33,7 +33,7 @@ int hf_record_fields(const char *const *names, uint64_t *out, hf_errbuf err) {
     }
     *out = 0;
     for (; *names != NULL; names++) {
-        int f = field_of(*names);
+        int f = field_of(*names, strlen(*names));
         if (f < 0) {
             return hf_fail(err, HF_EINVAL, "there is no field \"%s\" in a record",
                            *names);
@@ -68,6 +68,13 @@ typedef struct body_plan {
     size_t n;
 } body_plan;
 
+/* What is escaped or encoded once it is known what the body is. */
+static void plan_source(body_plan *plan, const uint8_t *body, size_t n) {
+    plan->is_text = plan->text.kind == HF_TEXT_UTF8;
+    plan->s = plan->is_text ? plan->text.utf8 : body;
+    plan->n = plan->is_text ? plan->text.utf8_len : n;
+}
+
 static int plan_body(hf_encoder *e, const hf_response *resp, body_plan *plan) {
     const hf_config *c = &e->settings->c;
     memset(plan, 0, sizeof *plan);
@@ -86,9 +93,7 @@ static int plan_body(hf_encoder *e, const hf_response *resp, body_plan *plan) {
     if (rc != 0) {
         return rc;
     }
-    plan->is_text = plan->text.kind == HF_TEXT_UTF8;
-    plan->s = plan->is_text ? plan->text.utf8 : resp->body.data;
-    plan->n = plan->is_text ? plan->text.utf8_len : resp->body.len;
+    plan_source(plan, resp->body.data, resp->body.len);
     return 0;
 }
 
@@ -233,13 +238,27 @@ static int publish(hf_encoder *e, hf_ring *ring, const uint8_t *body, size_t bod
 }
 
 /* Bytes of a frame before its line. */
-enum { FRAME_HEAD = 16 };
+enum { FRAME_HEAD = 24 };
 
 /* n bytes, little endian. */
 static void put_number(uint8_t *p, uint64_t v, int n) {
     for (int i = 0; i < n; i++) {
         p[i] = (uint8_t)(v >> (8 * i));
     }
+}
+
+/* A frame's form is what hf_record_line needs of the settings and of the decision on
+ * the text. In its lowest bits 0 for no body in the line, or 1 + the text's key, which
+ * is 0 for base64; above them what is hidden. */
+enum { FORM_BITS = 16 };
+
+static uint64_t form_of(const hf_pen *w) {
+    const hf_settings *s = w->e->settings;
+    uint64_t form = s->hidden << FORM_BITS;
+    if ((s->hidden >> HF_F_body & 1) == 0 && s->c.body_mode != HF_BODY_NONE) {
+        form |= 1 + (s->c.body_mode == HF_BODY_BASE64 ? 0 : hf_text_key(w->text));
+    }
+    return form;
 }
 
 /* A frame is small but for its body, which is copied once, into the ring. */
@@ -261,6 +280,7 @@ static int write_frame(hf_encoder *e, hf_ring *ring, hf_pen *w, size_t room) {
     put_number(b->data, FRAME_HEAD - 4 + json + body_len, 4);
     put_number(b->data + 4, json | (size_t)w->r->provisional << 31, 4);
     put_number(b->data + 8, w->r->seq, 8);
+    put_number(b->data + 16, form_of(w), 8);
     return publish(e, ring, has ? w->resp->body.data : NULL, body_len);
 }
 
@@ -277,4 +297,102 @@ int hf_record_write(hf_encoder *e, hf_ring *ring, const hf_request *r,
         return write_frame(e, ring, &w, room);
     }
     return write_line(e, ring, &w, &plan, room);
+}
+
+/* --- a frame's line ----------------------------------------------------------------
+ */
+
+/* Where the field of a head that starts at `at` ends. */
+static size_t field_end(const uint8_t *head, size_t n, size_t at) {
+    int depth = 0;
+    bool text = false;
+    for (; at < n; at++) {
+        uint8_t c = head[at];
+        if (c == '\\') {
+            at++; /* only texts have them */
+        } else if (c == '"') {
+            text = !text;
+        } else if (!text) {
+            depth += (c == '[' || c == '{') - (c == ']' || c == '}');
+            if (c == ',' && depth == 0) {
+                return at;
+            }
+        }
+    }
+    return n;
+}
+
+/* Whether the field that is written as s, `"name":value`, is hidden. */
+static bool is_hidden(const uint8_t *s, size_t n, uint64_t hidden) {
+    static const char twin[] = "_base64";
+    const size_t more = sizeof twin - 1;
+    const uint8_t *end = n > 2 ? memchr(s + 1, '"', n - 1) : NULL;
+    size_t len = end != NULL ? (size_t)(end - s) - 1 : 0;
+    if (len > more && memcmp(end - more, twin, more) == 0) {
+        len -= more;
+    }
+    int f = end != NULL ? field_of((const char *)s + 1, len) : -1;
+    return f >= 0 && (hidden >> f & 1) != 0;
+}
+
+/* Copies what is not hidden of a head without its last brace. Returns its end. */
+static uint8_t *put_shown(uint8_t *out, const uint8_t *head, size_t n,
+                          uint64_t hidden) {
+    static const char no_headers[] = "\"headers\":null";
+    uint8_t *p = out;
+    *p++ = '{';
+    for (size_t at = 1, end; at < n; at = end + 1) {
+        end = field_end(head, n, at);
+        if (is_hidden(head + at, end - at, hidden)) {
+            continue;
+        }
+        const uint8_t *s = head + at;
+        size_t len = end - at;
+        if ((hidden >> HF_F_COUNT & 1) != 0 && len > 9 &&
+            memcmp(s, no_headers, 10) == 0) {
+            s = (const uint8_t *)no_headers;
+            len = sizeof no_headers - 1;
+        }
+        if (p > out + 1) {
+            *p++ = ',';
+        }
+        memcpy(p, s, len);
+        p += len;
+    }
+    return p;
+}
+
+int hf_record_line(hf_encoder *e, const uint8_t *head, size_t head_len,
+                   const uint8_t *body, size_t n, uint64_t form) {
+    uint32_t how = form & ((1 << FORM_BITS) - 1);
+    uint64_t hidden = form >> FORM_BITS;
+    body_plan plan = {.shown = n > 0 && how > 0};
+    hf_buf *b = &e->scratch;
+    draft d = {.scratch = b, .by_ref = true};
+    if (head_len < 2) {
+        return HF_EINVAL;
+    }
+    int rc = plan.shown ? hf_text_recall(e->text, how - 1, body, n, &plan.text) : 0;
+    plan_source(&plan, body, n);
+    b->len = 0;
+    /* Enough for most, so that it does not grow, and be moved, piece by piece. */
+    size_t grown = plan.n + plan.n / 8 + hf_json_room(PIECE);
+    rc = rc == 0 ? hf_buf_reserve(b, head_len + 64 + (plan.shown ? grown : 0)) : rc;
+    if (rc != 0) {
+        return rc;
+    }
+    hf_pen w = {.p = b->data + head_len - 1};
+    if (hidden == 0) {
+        memcpy(b->data, head, head_len - 1);
+    } else {
+        w.p = put_shown(b->data, head, head_len - 1, hidden);
+    }
+    w.first = w.p == b->data + 1;
+    if (plan.shown) {
+        put_key(&w, &plan);
+    } else {
+        HF_PUT(&w, "}\n");
+    }
+    b->len = (size_t)(w.p - b->data);
+    return plan.shown ? put_body(&d, &plan) : 0;
 }

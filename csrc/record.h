@@ -79,4 +79,13 @@ typedef struct hf_facts {
 int hf_record_write(hf_encoder *e, hf_ring *ring, const hf_request *r,
                     const hf_response *resp, const hf_facts *facts);
 
+/* The line of what was published as a frame: what hf_record_write puts with
+ * HF_OUTPUT_LINES. head is the frame's line, form its form of the body. e needs no
+ * settings.
+ * Valid:  the line in e->scratch until the next call with e.
+ * Thread: any, one at a time with the same e.  Blocks: no.
+ * Returns 0, HF_EINVAL for what is no head, HF_EFULL, HF_ENOMEM. */
+int hf_record_line(hf_encoder *e, const uint8_t *head, size_t head_len,
+                   const uint8_t *body, size_t n, uint64_t form);
+
 #endif

@@ -234,3 +234,29 @@ int hf_text_name(hf_text_ctx *ctx, const uint8_t *body, size_t n,
                ? as_name(out, HF_CHARSET_VALID, "utf-8")
                : as_name(out, HF_CHARSET_DEFAULT, "windows-1252");
 }
+
+uint32_t hf_text_key(const hf_text *told) {
+    int number = told->charset != NULL ? hf_charset_number(told->charset) : -1;
+    uint32_t bom = told->source == HF_CHARSET_BOM;
+    return number < 0 ? 0 : ((uint32_t)number + 1) << 1 | bom;
+}
+
+/* Charset and source leave one question open, whether the body can be decoded: where it
+ * can't, hf_text_name has told what base64 is told with. */
+int hf_text_recall(hf_text_ctx *ctx, uint32_t key, const uint8_t *body, size_t n,
+                   hf_text *out) {
+    as_name(out, HF_CHARSET_NULL, NULL);
+    hf_buf_reset(&ctx->scratch, KEEP);
+    if (n == 0)
+        return 0;
+    const hf_charset *cs = hf_charset_of((key >> 1) - 1); /* none for key 0 */
+    size_t mark = 0;
+    if ((key & 1) != 0 && hf_sniff_bom(body, n, &mark) == NULL)
+        cs = NULL;
+    int rc = 0;
+    if (cs != NULL)
+        rc = decode(ctx, cs, HF_CHARSET_NULL, body + mark, n - mark, out);
+    if (rc != 1)
+        as_base64(out, HF_CHARSET_NULL, NULL);
+    return rc < 0 ? rc : 0;
+}

@@ -68,6 +68,15 @@ int hf_text_name(hf_text_ctx *ctx, const uint8_t *body, size_t n,
                  const uint8_t *content_type, size_t ct_len, int force_text,
                  hf_text *out);
 
+/* What hf_text_name told, as a number for hf_text_recall; 0 where there is no text. */
+uint32_t hf_text_key(const hf_text *told);
+
+/* Gives what hf_text_decide gives for the body that the key is of, but for charset and
+ * source, which name has told already. With any other key the answer is some other one.
+ * Valid and returns as hf_text_decide. */
+int hf_text_recall(hf_text_ctx *ctx, uint32_t key, const uint8_t *body, size_t n,
+                   hf_text *out);
+
 /* The name as in the record; NULL for HF_CHARSET_NULL. */
 const char *hf_text_source_name(int source);
 

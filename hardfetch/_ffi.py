@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hardfetch.outcome import Verdict
 
-__all__ = ["Engine", "check", "ffi", "lib"]
+__all__ = ["Engine", "check", "ffi", "lib", "line_of"]
 
 _T = TypeVar("_T")
 
@@ -61,6 +61,19 @@ def error_text(err: Any) -> str:
     """Return the sentence in an error slot."""
     text: str = ffi.string(err).decode("utf-8", "replace")
     return text
+
+
+def _line_maker() -> Callable[[bytes, bytes, int], bytes]:
+    # Not through cffi, which would give the interpreter's lock away in each call: a
+    # built-in function is appended to the list at this address.
+    made: list[Callable[[bytes, bytes, int], bytes]] = []
+    if lib.hf_python_result(ffi.cast("void *", id(made))) != OK:
+        raise MemoryError
+    return made[0]
+
+
+#: line_of(head, body, form): the parts of a frame as one line of NDJSON. Any thread.
+line_of = _line_maker()
 
 
 def check(rc: int, err: Any = None) -> int:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
         def __buffer__(self, flags: int, /) -> memoryview: ...
 
 
-_HEAD = struct.Struct("<IIQ")  # what follows the first; of that the JSON line; the seq
+# What follows the first; of that the JSON line; the seq; how the body stands in a line.
+_HEAD = struct.Struct("<IIQQ")
 _PROVISIONAL = 1 << 31  # the engine waits for a word on it
 
 
@@ -29,12 +30,14 @@ def parse_frames(data: Bytes) -> list[Result]:
     results = []
     at, end = 0, len(data)
     while at < end:
-        size, line, seq = _HEAD.unpack_from(data, at)
+        size, line, seq, form = _HEAD.unpack_from(data, at)
         start = at + _HEAD.size
         at += 4 + size
         provisional = line >= _PROVISIONAL
         middle = start + (line - _PROVISIONAL if provisional else line)
-        results.append(Result(data[start:middle], data[middle:at], seq, provisional))
+        results.append(
+            Result(data[start:middle], data[middle:at], seq, form, provisional)
+        )
     return results
 
 

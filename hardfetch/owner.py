@@ -24,7 +24,7 @@ class Owner:
     def __init__(self, options: Options, packer: Packer, window: int) -> None:
         """Start the engine; `window` inputs are accepted and unanswered at most."""
         config = Config(
-            options.replace(record_headers=True, fields=None),
+            options,
             output=OUTPUT_FRAMES,
             window=window,
             report_unanswered=True,

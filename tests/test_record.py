@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import struct
 from typing import Any
@@ -171,8 +172,8 @@ def test_large_integers_of_the_caller_s_come_back_as_they_were(
 
 
 def frame(seq: int, line: bytes, body: bytes, flag: int = 0) -> bytes:
-    size = 12 + len(line) + len(body)
-    return struct.pack("<IIQ", size, len(line) | flag << 31, seq) + line + body
+    size = 20 + len(line) + len(body)
+    return struct.pack("<IIQQ", size, len(line) | flag << 31, seq, 1) + line + body
 
 
 def test_frames_are_taken_apart() -> None:
@@ -193,3 +194,25 @@ def test_seq_is_known_without_parsing() -> None:
 def test_seq_outlives_pickling() -> None:
     (result,) = parse_frames(frame(7, b'{"seq":7}', b""))
     assert pickle.loads(pickle.dumps(result)).seq == 7
+
+
+def test_a_body_of_which_nothing_is_known_stands_in_the_line_as_base64() -> None:
+    assert Result(b'{"seq":7}', b"\xff").ndjson() == b'{"seq":7,"body_base64":"/w=="}\n'
+    assert Result(b"{}", b"abc").ndjson() == b'{"body_base64":"YWJj"}\n'
+    assert Result(b'{"seq":7}', b"").ndjson() == b'{"seq":7}\n'
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [("{}", b""), (b"{}", "a"), (b"{}", None), (b"{", b""), (b"{}", b"", "")],
+)
+def test_what_is_no_record_makes_no_line(parts: Any) -> None:
+    line, content, *form = parts
+    with pytest.raises(TypeError):
+        Result(line, content, 1, *form).ndjson()
+
+
+@pytest.mark.parametrize("form", [0, 1, 5, 511, 1 << 31, (1 << 64) - 1])
+def test_no_form_does_harm(form: int) -> None:
+    line = Result(b"{}", b"abc\xff", 1, form).ndjson()
+    assert json.loads(line).keys() <= {"body", "body_base64"}

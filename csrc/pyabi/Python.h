@@ -1,4 +1,4 @@
-/* The part of CPython's stable ABI that cffi's generated code and lines.c use, declared
+/* The part of CPython's stable ABI that cffi's generated code and pyabi use, declared
  * by us so that a build needs no Python headers: Debian keeps them in a package of
  * their own, and a cross build has none.
  *
@@ -61,7 +61,7 @@ PyAPI_FUNC(PyObject *) PyObject_CallMethod(PyObject *, const char *, const char 
 PyAPI_FUNC(void *) PyObject_Malloc(size_t);
 PyAPI_FUNC(void) PyObject_Free(void *);
 
-/* For lines.c. */
+/* For lines.c and result.c. */
 typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
 typedef void (*PyCapsule_Destructor)(PyObject *);
 typedef enum { PyGILState_LOCKED, PyGILState_UNLOCKED } PyGILState_STATE;
@@ -81,6 +81,7 @@ extern PyTypeObject PyBool_Type, PyDict_Type, PyFloat_Type, PyList_Type, PyLong_
     PyUnicode_Type;
 
 PyAPI_FUNC(int) PyBytes_AsStringAndSize(PyObject *, char **, Py_ssize_t *);
+PyAPI_FUNC(PyObject *) PyBytes_FromStringAndSize(const char *, Py_ssize_t);
 PyAPI_FUNC(PyObject *) PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
 PyAPI_FUNC(void *) PyCapsule_GetPointer(PyObject *, const char *);
 PyAPI_FUNC(PyObject *) PyCapsule_New(void *, const char *, PyCapsule_Destructor);

@@ -364,19 +364,134 @@ static void a_frame_holds_the_line_and_the_bare_body(void) {
         body(bytes, sizes[i]);
         REQUIRE(write_it(r, &resp, NULL, NULL) == 0);
         take();
-        REQUIRE(got_len > 16);
+        REQUIRE(got_len > 24);
         size_t json = read_u32(got + 4);
         CHECK_EQ(read_u32(got), got_len - 4);
         CHECK_EQ(read_u32(got + 8), 77);
         CHECK_EQ(read_u32(got + 12), 1);
-        CHECK_EQ(json, got_len - 16 - sizes[i]);
-        CHECK(json_object(got + 16, json));
-        CHECK(memcmp(got + 16 + json, bytes, sizes[i]) == 0);
-        CHECK(!json_has(got + 16, json, "body", "\"\""));
+        CHECK_EQ(json, got_len - 24 - sizes[i]);
+        CHECK(json_object(got + 24, json));
+        CHECK(memcmp(got + 24 + json, bytes, sizes[i]) == 0);
+        CHECK(!json_has(got + 24, json, "body", "\"\""));
         free(bytes);
     }
     hf_request_free(r);
     close_all();
+}
+
+/* One body under one Content-Type. */
+typedef struct sample {
+    const char *type;
+    const char *text;
+    size_t n;
+} sample;
+
+/* Writes the same answer as a line and as a frame, and checks that the line can be made
+ * of the frame when all that it came from is gone. */
+static int makes_its_line(const sample *s, int output, uint8_t *kept, size_t *kept_n) {
+    char text[100];
+    cfg.output = output;
+    open_with();
+    hf_request *r = line(s->n % 2 ? "http://h/" : "http://h/\xff,{[\"");
+    snprintf(text, sizeof text, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\n", s->type);
+    head(text);
+    head("A: ,\"[b\\{\\\"\r\n\r\n");
+    body(s->text, s->n);
+    REQUIRE(write_it(r, &resp, NULL, NULL) == 0);
+    hf_request_free(r);
+    take();
+    close_all();
+    if (output == HF_OUTPUT_LINES) {
+        memcpy(kept, got, got_len);
+        *kept_n = got_len;
+        return 1;
+    }
+    hf_encoder bare;
+    size_t json = read_u32(got + 4);
+    uint64_t form = read_u32(got + 16) | (uint64_t)read_u32(got + 20) << 32;
+    REQUIRE(hf_encoder_init(&bare, NULL) == 0);
+    int rc = hf_record_line(&bare, got + 24, json, got + 24 + json, got_len - 24 - json,
+                            form);
+    int good = rc == 0 && bare.scratch.len == *kept_n &&
+               memcmp(bare.scratch.data, kept, *kept_n) == 0;
+    hf_encoder_free(&bare);
+    return good;
+}
+
+static void a_frame_makes_the_line_that_would_have_been_written(void) {
+    static char page[100000];
+    static uint8_t kept[300000];
+    for (size_t i = 0; i < sizeof page; i++) {
+        page[i] = "a\xc3\xa9\n\""[i % 5];
+    }
+#define SAMPLE(type, text) \
+    { type, text, sizeof(text) - 1 }
+    const sample samples[] = {
+        SAMPLE("text/html; charset=utf-8", ""),
+        SAMPLE("text/html; charset=utf-8", "\xe4\xb8\xad\xe2\x80\xa8"),
+        SAMPLE("text/html; charset=utf-8", "caf\xe9"),
+        SAMPLE("text/html; charset=gbk", "\xd6\xd0"),
+        SAMPLE("text/html; charset=gbk", "\xc3\xa9"),
+        SAMPLE("text/html; charset=gbk", "\xff\xff"),
+        SAMPLE("text/html", "\xef\xbb\xbf\xc3\xa9"),
+        SAMPLE("text/html", "\xef\xbb\xbf"),
+        SAMPLE("text/html", "\xff\xfe\x2d\x4e"),
+        SAMPLE("text/html", "\xff\xfe\0\0a\0\0\0"),
+        SAMPLE("text/html", "<meta charset=koi8-r>\xd6"),
+        SAMPLE("text/plain", "caf\xc3\xa9 \xe2\x82"),
+        SAMPLE("text/plain", "caf\xe9"),
+        SAMPLE("text/plain", "a\0b"),
+        SAMPLE("image/png", "abc"),
+        {"text/html; charset=utf-8", page, sizeof page},
+        {"text/html; charset=gb18030", page, sizeof page},
+        {"image/png", page, sizeof page},
+    };
+#undef SAMPLE
+    static const int modes[] = {HF_BODY_AUTO, HF_BODY_TEXT, HF_BODY_BASE64,
+                                HF_BODY_NONE};
+    /* The time of day is in none. */
+    static const char *const most[] = {
+        "schema",    "seq",     "id",   "input",  "url",      "final_url", "method",
+        "headers",   "charset", "size", "timing", "attempts", "limits",    "error",
+        "redirects", "elapsed", "meta", "body",   NULL};
+    static const char *const body_alone[] = {"body", NULL};
+    static const char *const without[] = {"input", "headers", "charset_source", NULL};
+    static const char *const *const fields[] = {most, body_alone, without};
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        for (size_t m = 0; m < 4 * 3; m++) {
+            size_t n = 0;
+            configure();
+            cfg.body_mode = modes[m / 3];
+            cfg.fields = fields[m % 3];
+            cfg.headers = i % 2;
+            CHECK(makes_its_line(&samples[i], HF_OUTPUT_LINES, kept, &n));
+            CHECK(makes_its_line(&samples[i], HF_OUTPUT_FRAMES, kept, &n));
+        }
+    }
+}
+
+static void what_is_no_head_makes_no_line(void) {
+    hf_encoder bare;
+    REQUIRE(hf_encoder_init(&bare, NULL) == 0);
+    CHECK_EQ(hf_record_line(&bare, (const uint8_t *)"{", 1, NULL, 0, 1), HF_EINVAL);
+    CHECK_EQ(hf_record_line(&bare, NULL, 0, NULL, 0, 1), HF_EINVAL);
+    CHECK_EQ(hf_record_line(&bare, (const uint8_t *)"{}", 2, NULL, 0, 1), 0);
+    CHECK(bare.scratch.len == 3 && memcmp(bare.scratch.data, "{}\n", 3) == 0);
+    /* Nor does any do harm, with any form. */
+    static const char *const heads[] = {"{,",        "{\"}",    "{\"\\",
+                                        "{,,\"a\"}", "{[[}]]]", "xx"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        size_t n = strlen(heads[i]);
+        uint8_t *copy = malloc(n);
+        REQUIRE(copy);
+        memcpy(copy, heads[i], n);
+        for (int f = 0; f < 64; f++) {
+            CHECK_EQ(hf_record_line(&bare, copy, n, NULL, 0, (uint64_t)1 << f), 0);
+            CHECK_EQ(hf_record_line(&bare, copy, n, copy, n, UINT64_MAX << f), 0);
+        }
+        free(copy);
+    }
+    hf_encoder_free(&bare);
 }
 
 static void long_bodies_travel_by_reference_and_whole(void) {
@@ -507,6 +622,8 @@ int main(void) {
     RUN(only_the_wanted_fields_are_written);
     RUN(each_field_alone_makes_a_line);
     RUN(a_frame_holds_the_line_and_the_bare_body);
+    RUN(a_frame_makes_the_line_that_would_have_been_written);
+    RUN(what_is_no_head_makes_no_line);
     RUN(long_bodies_travel_by_reference_and_whole);
     RUN(bodies_are_written_in_pieces_that_cannot_be_told);
     RUN(a_full_ring_gets_nothing_and_loses_nothing);

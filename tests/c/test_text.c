@@ -19,6 +19,18 @@ static int same(const hf_text *a, const hf_text *b) {
            (a->charset == NULL || strcmp(a->charset, b->charset) == 0);
 }
 
+/* By its key a body is told again as it was decided on. */
+static int is_recalled(const hf_text *told, const uint8_t *body, size_t n, int kind,
+                       const char *text) {
+    hf_text t;
+    int good =
+        hf_text_recall(ctx, hf_text_key(told), body, n, &t) == 0 && t.kind == kind;
+    if (kind == HF_TEXT_UTF8)
+        return good && t.utf8_len == strlen(text) &&
+               memcmp(t.utf8, text, t.utf8_len) == 0;
+    return good && t.utf8 == NULL && t.utf8_len == 0;
+}
+
 static int holds(const expectation *e, int force_text) {
     hf_text t;
     size_t ct_len = e->type == NULL ? 0 : strlen(e->type);
@@ -37,7 +49,7 @@ static int holds(const expectation *e, int force_text) {
                memcmp(t.utf8, e->text, t.utf8_len) == 0;
     else
         good = good && t.utf8 == NULL && t.utf8_len == 0;
-    return good;
+    return good && is_recalled(&name, (const uint8_t *)e->body, e->n, e->kind, e->text);
 }
 
 #define TEXT(type, body, charset, source, text)                                     \
@@ -199,6 +211,18 @@ static void utf8_is_not_copied(void) {
     CHECK(t.utf8 == body + 3);
 }
 
+static void no_key_does_harm(void) {
+    static const uint8_t body[] = "caf\xe9 \xff\xfe";
+    hf_text t;
+    for (uint32_t key = 0; key < 2000; key++) {
+        CHECK_EQ(hf_text_recall(ctx, key, body, 7, &t), 0);
+        CHECK_EQ(hf_text_recall(ctx, UINT32_MAX - key, body, 7, &t), 0);
+        CHECK(t.kind == HF_TEXT_BASE64);
+        CHECK_EQ(hf_text_recall(ctx, key, NULL, 0, &t), 0);
+        CHECK(t.kind == HF_TEXT_NONE);
+    }
+}
+
 static void types_of_one_length_are_not_taken_for_each_other(void) {
     char junk[400];
     for (int round = 0; round < 3; round++) {
@@ -245,6 +269,7 @@ int main(void) {
     RUN(bytes_are_not_taken_for_text);
     RUN(text_can_be_asked_for);
     RUN(utf8_is_not_copied);
+    RUN(no_key_does_harm);
     RUN(types_of_one_length_are_not_taken_for_each_other);
     RUN(a_large_body_is_decoded_whole);
     hf_text_free(ctx);

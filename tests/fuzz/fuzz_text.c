@@ -51,6 +51,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     require(hf_text_name(ctx, body, n, type, ct_len, data[0] >> 7, &name) == 0);
     require(name.source == t.source && (name.charset == NULL) == (t.charset == NULL));
     require(t.charset == NULL || strcmp(name.charset, t.charset) == 0);
+    int text = t.kind == HF_TEXT_UTF8;
+    uint8_t *utf8 = copy(text ? t.utf8 : NULL, t.utf8_len);
+    size_t utf8_len = t.utf8_len;
+    int kind = t.kind;
+    require(hf_text_recall(ctx, hf_text_key(&name), body, n, &t) == 0);
+    require(t.kind == kind && t.utf8_len == utf8_len);
+    require(utf8_len == 0 || memcmp(t.utf8, utf8, utf8_len) == 0);
+    free(utf8);
     free(type);
     free(body);
     return 0;
