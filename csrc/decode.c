@@ -1,6 +1,7 @@
 #include "decode.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 #include "codec.h"
@@ -318,4 +319,39 @@ int hf_decoder_finish(hf_decoder *d, hf_buf *out) {
         }
     }
     return 0;
+}
+
+/* ---- Spare ones ---- */
+
+hf_decoder *hf_decoders_take(hf_decoders *pool, const hf_curl *c, int64_t max_ratio) {
+    if (pool->n == 0) {
+        return hf_decoder_new(c, max_ratio);
+    }
+    pool->n--;
+    hf_lull_took(&pool->lull, pool->n);
+    return pool->spare[pool->n];
+}
+
+static void free_first(hf_decoders *pool, int n) {
+    for (int i = 0; i < n; i++) {
+        hf_decoder_free(pool->spare[i]);
+    }
+    pool->n -= n;
+    memmove(pool->spare, pool->spare + n, (size_t)pool->n * sizeof pool->spare[0]);
+}
+
+void hf_decoders_give(hf_decoders *pool, hf_decoder *d) {
+    if (pool->n == HF_SPARE_DECODERS) {
+        hf_decoder_free(d);
+        return;
+    }
+    pool->spare[pool->n++] = d;
+    int unused = hf_lull_gave(&pool->lull, pool->n);
+    if (unused > 0) {
+        free_first(pool, unused);
+    }
+}
+
+void hf_decoders_free(hf_decoders *pool) {
+    free_first(pool, pool->n);
 }

@@ -15,6 +15,7 @@
 
 #include "buf.h"
 #include "curlabi.h"
+#include "lull.h"
 
 enum { HF_DECODE_CHAIN = 5 }; /* encodings stacked on each other, at most */
 
@@ -66,5 +67,24 @@ const hf_decode_state *hf_decoder_state(const hf_decoder *d);
 
 /* Frees the decoder and its contexts; NULL is allowed. */
 void hf_decoder_free(hf_decoder *d);
+
+/* Decoders between two bodies; last in, first out. All zero is an empty one. */
+enum { HF_SPARE_DECODERS = 64 };
+
+typedef struct hf_decoders {
+    hf_decoder *spare[HF_SPARE_DECODERS]; /* owned */
+    int n;
+    hf_lull lull;
+} hf_decoders;
+
+/* A spare decoder, or a new one, as hf_decoder_new makes it: the same for all of a
+ * pool. */
+hf_decoder *hf_decoders_take(hf_decoders *pool, const hf_curl *c, int64_t max_ratio);
+
+/* Puts one back, or frees it; now and then those that nobody has needed too. */
+void hf_decoders_give(hf_decoders *pool, hf_decoder *d);
+
+/* Frees what is spare. */
+void hf_decoders_free(hf_decoders *pool);
 
 #endif

@@ -95,7 +95,6 @@ static void link_first(hf_loop *l, hf_identity *id) {
 static void free_transfers(hf_loop *l, hf_identity *id) {
     while (id->all != NULL) {
         hf_transfer *t = id->all;
-        id->all = t->all;
         if (t->in_multi) {
             l->curl->curl_multi_remove_handle(t->lane->multi, t->easy);
         }

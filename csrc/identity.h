@@ -23,7 +23,7 @@ typedef struct hf_identity {
     CURLSH *share;              /* names and TLS sessions; cookies of a session */
     hf_sessions sessions;       /* on their way to and from the store */
     struct hf_transfer *idle;   /* transfers kept for reuse */
-    struct hf_transfer *all;    /* every transfer; each lives as long as the identity */
+    struct hf_transfer *all;    /* every transfer; they end with the identity at last */
     struct curl_slist *headers; /* the engine's default headers */
     struct curl_slist *resolve;
     hf_proxy proxy;  /* url NULL = direct */

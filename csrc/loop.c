@@ -56,9 +56,7 @@ void hf_loop_quit(hf_loop *l) {
 
 static void free_all(hf_loop *l) {
     hf_identity_free_all(l);
-    while (l->n_decoders > 0) {
-        hf_decoder_free(l->decoders[--l->n_decoders]);
-    }
+    hf_decoders_free(&l->decoders);
     hf_heap_free(&l->timers);
     hf_poller_free(&l->poller);
 }
@@ -73,21 +71,6 @@ void hf_loop_free(hf_loop *l) {
         free_all(l);
     }
     free(l);
-}
-
-hf_decoder *hf_loop_take_decoder(hf_loop *l) {
-    if (l->n_decoders > 0) {
-        return l->decoders[--l->n_decoders];
-    }
-    return hf_decoder_new(l->curl, l->settings->c.max_ratio);
-}
-
-void hf_loop_give_decoder(hf_loop *l, hf_decoder *d) {
-    if (l->n_decoders < HF_SPARE_DECODERS) {
-        l->decoders[l->n_decoders++] = d;
-    } else {
-        hf_decoder_free(d);
-    }
 }
 
 void hf_loop_touch(hf_loop *l, hf_lane *lane) {

@@ -12,8 +12,6 @@
 #include "shard.h"
 #include "transfer.h"
 
-enum { HF_SPARE_DECODERS = 64 };
-
 typedef struct hf_loop {
     struct hf_loop *next; /* in the engine's list of those left behind */
     hf_shard *shard;
@@ -34,8 +32,7 @@ typedef struct hf_loop {
     hf_identity *plain; /* that of requests without anything special */
     int32_t n_identities;
     hf_lane *touched; /* multis with possibly finished transfers */
-    hf_decoder *decoders[HF_SPARE_DECODERS];
-    int32_t n_decoders;
+    hf_decoders decoders;
     int64_t now;    /* us, the clock as last read */
     int64_t woke;   /* us: when it last found that it had been away; 0 = never */
     int32_t budget; /* events until the next look at the clock */
@@ -62,9 +59,5 @@ void hf_loop_touch(hf_loop *l, hf_lane *lane);
 /* Back from a call into libcurl that hf_heart_enter announced: reads the clock. Returns
  * false when the shard was taken away meanwhile: l->lost. */
 bool hf_loop_come_back(hf_loop *l);
-
-/* A decoder for a body; NULL without memory. Goes back with hf_loop_give_decoder. */
-hf_decoder *hf_loop_take_decoder(hf_loop *l);
-void hf_loop_give_decoder(hf_loop *l, hf_decoder *d);
 
 #endif

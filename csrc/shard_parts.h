@@ -8,8 +8,9 @@
 
 #include "shard.h"
 
-/* Bytes of memory that a response keeps for the next request. */
-#define HF_KEEP_BYTES 65536
+/* Bytes of memory for a head that a response keeps for the next request. Each of them
+ * meets one large head in the end, so that this times their number stays. */
+#define HF_KEEP_BYTES 8192
 
 /* --- admit -------------------------------------------------------------------------
  */

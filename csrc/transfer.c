@@ -11,6 +11,11 @@
  * cheaper to open another. */
 #define DISCARD_MOST 65536
 
+/* Bytes of header lines that a handle may keep. libcurl stores them with it until it is
+ * used again, and keeps room for the longest for good: one large head on each handle,
+ * however rarely they come, would be 300 KB times the concurrency. */
+#define LINES_MOST 16384
+
 /* --- life --------------------------------------------------------------------------
  */
 
@@ -33,6 +38,10 @@ int hf_transfer_new(hf_identity *id, hf_transfer **out, hf_errbuf err) {
         return rc;
     }
     t->all = id->all;
+    t->at = &id->all;
+    if (t->all != NULL) {
+        t->all->at = &t->all;
+    }
     id->all = t;
     *out = t;
     return 0;
@@ -40,8 +49,14 @@ int hf_transfer_new(hf_identity *id, hf_transfer **out, hf_errbuf err) {
 
 void hf_transfer_free(hf_transfer *t) {
     const hf_curl *c = t->identity->loop->curl;
+    if (t->at != NULL) {
+        *t->at = t->all;
+    }
+    if (t->at != NULL && t->all != NULL) {
+        t->all->at = t->at;
+    }
     if (t->decoder != NULL) {
-        hf_loop_give_decoder(t->identity->loop, t->decoder);
+        hf_decoders_give(&t->identity->loop->decoders, t->decoder);
     }
     c->curl_easy_cleanup(t->easy);
     c->curl_slist_free_all(t->headers);
@@ -88,6 +103,7 @@ int hf_transfer_start(hf_transfer *t, hf_request *r, int64_t now) {
             return HF_ENOMEM;
         }
     }
+    t->lines = 0;
     reset_hop(t, now);
     return hf_shape_hop(t);
 }
@@ -102,7 +118,7 @@ int hf_transfer_hop(hf_transfer *t, int64_t now) {
 void hf_transfer_rest(hf_transfer *t) {
     hf_loop *l = t->identity->loop;
     if (t->decoder != NULL) {
-        hf_loop_give_decoder(l, t->decoder);
+        hf_decoders_give(&l->decoders, t->decoder);
         t->decoder = NULL;
     }
     leave_sockets(t);
@@ -110,6 +126,10 @@ void hf_transfer_rest(hf_transfer *t) {
     t->req = NULL;
     t->resp = NULL;
     t->url = NULL;
+    if (t->lines > LINES_MOST) {
+        hf_transfer_free(t);
+        return;
+    }
     t->next = t->identity->idle;
     t->identity->idle = t;
 }
@@ -188,6 +208,7 @@ static size_t on_header(char *p, size_t size, size_t n, void *data) {
     ENTER(t, 0);
     size_t len = size * n;
     note_byte(t);
+    t->lines += (int64_t)len;
     /* Behind the head come trailers, which are no headers of the response. */
     if (!t->resp->head_done) {
         int rc = hf_response_header(t->resp, (const uint8_t *)p, len);
@@ -230,7 +251,7 @@ static int begin_body(hf_transfer *t) {
     if (t->discard || r->encoding.len == 0 || !l->curl->decodes) {
         return 0;
     }
-    t->decoder = hf_loop_take_decoder(l);
+    t->decoder = hf_decoders_take(&l->decoders, l->curl, l->settings->c.max_ratio);
     if (t->decoder == NULL) {
         return HF_STOP_MEMORY;
     }

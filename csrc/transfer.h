@@ -2,6 +2,7 @@
  *
  * A transfer belongs to its identity for life and serves one request at a time. Its
  * easy handle is set up once; per request only URL, method, headers and body change.
+ * It lives as long as its identity, or until an answer has made its handle large.
  * Callbacks stand in life order: open socket, TLS begins, request ready, header, body,
  * close.
  */
@@ -29,6 +30,7 @@ enum {
 typedef struct hf_transfer {
     struct hf_transfer *next; /* in the identity's idle list */
     struct hf_transfer *all;  /* next in the identity's list of all */
+    struct hf_transfer **at;  /* what leads to it in that list; NULL = not in it */
     hf_identity *identity;
     hf_lane *lane; /* where it runs, or ran last */
     CURL *easy;
@@ -43,6 +45,7 @@ typedef struct hf_transfer {
     int64_t set_hard;           /* us, what libcurl was told */
     int64_t discarded;          /* bytes of a redirect's body passed over */
     int64_t unasked;            /* bytes that came before the request was sent */
+    int64_t lines;              /* bytes of header lines since the attempt began */
     int32_t stop;               /* HF_STOP_… */
     int32_t stop_errno;         /* errno of a socket that could not be opened */
     int fd; /* the socket it has had last, -1 = none; next_fd of hf_sock has others */
@@ -71,7 +74,7 @@ typedef struct hf_transfer {
 /* Makes a transfer with its easy handle. Returns 0, HF_ENOMEM, HF_EINVAL, HF_ELIB. */
 int hf_transfer_new(hf_identity *id, hf_transfer **out, hf_errbuf err);
 
-/* Frees it; it must not be in a multi. */
+/* Takes it off its identity's list and frees it; it must not be in a multi. */
 void hf_transfer_free(hf_transfer *t);
 
 /* Gives it a request and sets the options of its first hop, or of the next one where a
@@ -96,7 +99,8 @@ void hf_transfer_abort(hf_transfer *t, int type, int64_t now);
 /* The earliest limit that applies now, and which. */
 int64_t hf_transfer_next_due(const hf_transfer *t, int *due);
 
-/* Takes the request away and makes the transfer ready for the next one. */
+/* Takes the request away and makes the transfer ready for the next one, or frees it
+ * when its handle keeps too much: t is not to be used any more. */
 void hf_transfer_rest(hf_transfer *t);
 
 /* Sets the callbacks; identity.c calls it once per handle. */

@@ -25,6 +25,17 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
 
 
+def sockets_and_others() -> tuple[int, int]:
+    """How many of them are sockets, and how many are not."""
+    sockets = others = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            is_socket = str(entry.readlink()).startswith("socket:")
+            sockets += is_socket
+            others += not is_socket
+    return sockets, others
+
+
 def starved() -> float:
     """Seconds since boot in which something here waited for a processor.
 

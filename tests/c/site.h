@@ -6,6 +6,7 @@
  *     /close     200, then closes         /cut       ten of a hundred bytes, then
  * closes /interim   103, then closes         /big/N     N bytes /sc/NNN    that status
  * /go/PATH   302 to /PATH             /to/N/PATH 302 to /PATH of host N, a digit
+ *     /lines/N   a head of N bytes and more
  *
  * It counts what is under way per port. Counters are atomic; all else is its thread's.
  */
@@ -121,6 +122,22 @@ static inline void site_answer(site *s, site_conn *c, int status, const char *mo
     site_send(s, c, head, sent);
 }
 
+/* A head of n bytes in lines of a hundred, and no body. */
+static inline void site_lines(site *s, site_conn *c, size_t n) {
+    char *head = malloc(n + 256);
+    site_must(head != NULL, "malloc");
+    size_t at = (size_t)snprintf(head, 256, "HTTP/1.1 200 X\r\nContent-Length: 0\r\n");
+    for (; at < n; at += 100) {
+        memset(head + at, 'l', 100);
+        head[at + 1] = ':';
+        memcpy(head + at + 98, "\r\n", 2);
+    }
+    memcpy(head + at, "\r\n", 3);
+    c->busy = 2;
+    site_send(s, c, head, 0);
+    free(head);
+}
+
 static inline void site_respond(site *s, site_conn *c, const char *path) {
     char more[128] = "";
     if (strncmp(path, "/hold", 5) == 0) {
@@ -138,6 +155,10 @@ static inline void site_respond(site *s, site_conn *c, const char *path) {
         c->busy = 2;
         c->closes = 1;
         site_send(s, c, "HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\n", 0);
+        return;
+    }
+    if (strncmp(path, "/lines/", 7) == 0) {
+        site_lines(s, c, strtoul(path + 7, NULL, 10));
         return;
     }
     size_t length = strncmp(path, "/big/", 5) == 0 ? strtoul(path + 5, NULL, 10) : 5;

@@ -305,6 +305,29 @@ static void without_decoders_everything_passes(void) {
     hf_decoder_free(d);
 }
 
+static void spare_decoders_are_used_again_and_freed_when_nobody_needs_them(void) {
+    hf_decoders pool = {0};
+    hf_decoder *d[HF_SPARE_DECODERS + 1];
+    for (int i = 0; i <= HF_SPARE_DECODERS; i++) {
+        d[i] = hf_decoders_take(&pool, &curl, 0);
+        REQUIRE(d[i]);
+    }
+    for (int i = HF_SPARE_DECODERS; i >= 0; i--) {
+        hf_decoders_give(&pool, d[i]); /* the last one is too much */
+    }
+    CHECK_EQ(pool.n, HF_SPARE_DECODERS);
+    hf_buf out = hf_buf_make(1 << 20);
+    for (int i = 0; i < 2 * HF_LULL_ROUND; i++) {
+        hf_decoder *one = hf_decoders_take(&pool, &curl, 0);
+        CHECK_EQ(decode(one, "gzip", text, sizeof text, 1000, &out), HF_EBAD);
+        hf_decoders_give(&pool, one);
+    }
+    CHECK_EQ(pool.n, 1);
+    hf_decoders_free(&pool);
+    CHECK_EQ(pool.n, 0);
+    hf_buf_free(&out);
+}
+
 int main(void) {
     load_libcurl(&curl);
     make_text();
@@ -321,5 +344,6 @@ int main(void) {
     RUN(a_decoder_starts_clean_after_any_end);
     RUN(what_stood_in_the_output_before_stays);
     RUN(without_decoders_everything_passes);
+    RUN(spare_decoders_are_used_again_and_freed_when_nobody_needs_them);
     return check_result();
 }

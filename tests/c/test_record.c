@@ -3,7 +3,7 @@
 #include "base64.h"
 #include "fence.h"
 #include "packed.h"
-#include "record.h"
+#include "record_head.h"
 #include "ring_play.h"
 #include "strict_json.h"
 
@@ -613,6 +613,54 @@ static void a_record_never_leaves_its_room(void) {
     close_all();
 }
 
+/* Large heads are looked through for what they need: enough, whatever is in them. */
+static void headers_take_the_room_that_was_asked_for(void) {
+    uint64_t random = 20261130;
+    uint8_t bytes[1000];
+    open_default();
+    hf_request *r = line("http://h/");
+    hf_text none = {0};
+    hf_facts facts = {NULL, NULL, r->accepted};
+    int wrong = 0;
+    for (int i = 0; i < 300; i++) {
+        head("HTTP/1.1 200 OK\r\n");
+        while (resp.head.len < fence_random(&random) % 20000) {
+            size_t n = 1 + hostile_bytes(&random, bytes + 1, sizeof bytes - 2);
+            bytes[0] = i % 3 == 0 ? ':' : 'X';
+            n = i % 3 == 0 ? 1 : n; /* two bytes a line: the most pairs */
+            bytes[n] = '\n';
+            hf_response_header(&resp, bytes, n + 1);
+        }
+        size_t room = hf_record_head_room(&encoder, r, &resp, &facts);
+        uint8_t *out = malloc(room);
+        REQUIRE(out);
+        hf_pen w = {&encoder, r, &resp, &facts, &none, out, false};
+        hf_record_put_head(&w);
+        wrong += (size_t)(w.p - out) > room;
+        free(out);
+        hf_response_reset(&resp, 0);
+    }
+    CHECK_EQ(wrong, 0);
+    hf_request_free(r);
+    close_all();
+}
+
+static void a_head_of_plain_text_asks_for_little_more_than_itself(void) {
+    open_default();
+    hf_request *r = line("http://h/");
+    hf_facts facts = {NULL, NULL, r->accepted};
+    head("HTTP/1.1 200 OK\r\n");
+    while (resp.head.len < 250000) {
+        head(
+            "X-Some-Header: which is told as it came, for all of it is plain text\r\n");
+    }
+    CHECK(hf_record_head_room(&encoder, r, &resp, &facts) < resp.head.len / 2 * 3);
+    settings.c.headers = 0;
+    CHECK(hf_record_head_room(&encoder, r, &resp, &facts) < 20000);
+    hf_request_free(r);
+    close_all();
+}
+
 int main(void) {
     RUN(a_page_is_told_whole);
     RUN(without_a_response_all_of_it_is_null);
@@ -628,5 +676,7 @@ int main(void) {
     RUN(bodies_are_written_in_pieces_that_cannot_be_told);
     RUN(a_full_ring_gets_nothing_and_loses_nothing);
     RUN(a_record_never_leaves_its_room);
+    RUN(headers_take_the_room_that_was_asked_for);
+    RUN(a_head_of_plain_text_asks_for_little_more_than_itself);
     return check_result();
 }

@@ -58,8 +58,47 @@ static void what_is_too_much_is_freed(void) {
     CHECK_EQ(spares.bytes, 0);
 }
 
+static void give(hf_spares *spares, hf_buf *b, int n) {
+    while (n-- > 0) {
+        hf_spares_take(spares, &b[n]);
+    }
+}
+
+static void borrow(hf_spares *spares, hf_buf *b, int n) {
+    for (int i = 0; i < n; i++) {
+        b[i] = hf_buf_make((size_t)64 << 20);
+        hf_spares_lend(spares, &b[i]);
+    }
+}
+
+static void what_a_peak_took_goes_when_no_other_comes(void) {
+    hf_spares spares = {0};
+    hf_buf b[10];
+    for (int i = 0; i < 10; i++) {
+        b[i] = filled((size_t)100 << 10);
+    }
+    const uint8_t *in_first = b[0].data;
+    give(&spares, b, 10);
+    for (int i = 0; i < 4 * HF_LULL_ROUND; i++) { /* three are enough, nine at times */
+        int n = i % (HF_LULL_ROUND / 4) == 0 ? 9 : 3;
+        borrow(&spares, b, n);
+        CHECK(b[0].data == in_first);
+        give(&spares, b, n);
+    }
+    CHECK_EQ(spares.n, 9);
+    for (int i = 0; i < HF_LULL_ROUND; i++) {
+        borrow(&spares, b, 3);
+        CHECK(b[0].data == in_first && b[2].cap >= (size_t)100 << 10);
+        give(&spares, b, 3);
+    }
+    CHECK_EQ(spares.n, 3);
+    CHECK_EQ(spares.bytes, 3 * ((size_t)128 << 10));
+    hf_spares_free(&spares);
+}
+
 int main(void) {
     RUN(the_last_block_given_back_is_lent_first);
     RUN(what_is_too_much_is_freed);
+    RUN(what_a_peak_took_goes_when_no_other_comes);
     return check_result();
 }
