@@ -150,13 +150,22 @@ static bool has_header(const hf_transfer *t, const char *name) {
     return false;
 }
 
-/* libcurl would invent a Content-Type, and wait for 100-continue. */
-static int add_body_headers(hf_transfer *t) {
-    int rc = has_header(t, "Content-Type") ? 0 : add(t, "Content-Type:");
+/* What is told of a body, an empty one of a POST too. That of the options goes as a
+ * form, as curl's -d does. Nothing is known of a request's own, for which libcurl would
+ * invent the same. And it would wait for 100-continue. */
+static int add_body_headers(hf_transfer *t, hf_slice body) {
+    bool form = body.p != NULL && t->req->body.p == NULL;
+    const char *type =
+        form ? "Content-Type: application/x-www-form-urlencoded" : "Content-Type:";
+    int rc = has_header(t, "Content-Type") ? 0 : add(t, type);
     return rc != 0 || has_header(t, "Expect") ? rc : add(t, "Expect:");
 }
 
-static int build_headers(hf_transfer *t, bool body) {
+static bool has_body(const hf_transfer *t, hf_slice body) {
+    return body.p != NULL || slice_is(hf_shape_method(t), "POST");
+}
+
+static int build_headers(hf_transfer *t, hf_slice body) {
     int rc = add_defaults(t);
     for (int32_t i = 0; rc == 0 && i < t->req->n_headers; i++) {
         hf_slice h = t->req->headers[i];
@@ -165,13 +174,13 @@ static int build_headers(hf_transfer *t, bool body) {
             rc = add_slice(t, h);
         }
     }
-    return rc == 0 && body ? add_body_headers(t) : rc;
+    return rc == 0 && has_body(t, body) ? add_body_headers(t, body) : rc;
 }
 
-static int set_headers(hf_transfer *t, bool body) {
+static int set_headers(hf_transfer *t, hf_slice body) {
     const hf_curl *c = t->identity->loop->curl;
-    bool own = t->req->n_headers > 0 || body || t->resp->strip || t->resp->to_get ||
-               (t->identity->cookies && has_header(t, "Cookie"));
+    bool own = t->req->n_headers > 0 || has_body(t, body) || t->resp->strip ||
+               t->resp->to_get || (t->identity->cookies && has_header(t, "Cookie"));
     if (!own && t->headers == NULL) {
         return 0;
     }
@@ -293,7 +302,7 @@ int hf_shape_hop(hf_transfer *t) {
     set_limits(t);
     set_fresh(t);
     int rc = set_method(t, body);
-    rc = rc == 0 ? set_headers(t, body.p != NULL) : rc;
+    rc = rc == 0 ? set_headers(t, body) : rc;
     return rc == 0 ? set_cookies(t) : rc;
 }
 

@@ -86,7 +86,7 @@ class Options:
     # The request.
     method: str = ""
     headers: tuple[bytes, ...] = ()  # "Name: value"
-    data: bytes | None = None
+    data: bytes | None = None  # a form's, unless a header gives its Content-Type
     user_agent: str = ""
     impersonate: str = ""
     http_version: str = ""

@@ -46,7 +46,7 @@ class _Fields:
     id: object = None  # any JSON value
     method: str | None = None
     headers: Mapping[str, str] | list[tuple[str, str]] | None = None
-    body: bytes | str | None = None  # text goes out as UTF-8
+    body: bytes | str | None = None  # text goes out as UTF-8; Content-Type is headers'
     proxy: str | None = None  # "" = direct
     session: str | None = None  # requests of one id share cookies and connections
     fresh: bool = False  # on a connection of its own

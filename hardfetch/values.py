@@ -24,6 +24,10 @@ _SECOND_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+# Those of RFC 9110 and PATCH (RFC 5789).
+_METHODS = frozenset(
+    ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")
+)
 _FORBIDDEN = re.compile(r"[\x00\r\n]")
 _PASSWORD = re.compile(r"((?:/|^['\"]|[,\s])[^/?#\s:@]*:)[^\s]*@")
 _MAX_DIGITS = 20  # no count is longer
@@ -141,10 +145,15 @@ def text(name: str, value: Any) -> str:
 
 
 def method(name: str, value: Any) -> str:
-    """Return an HTTP method: a token of RFC 9110, case kept."""
+    """Return an HTTP method: a token of RFC 9110.
+
+    Case counts in it, and no server knows a "post": those of the standards are put into
+    capitals, as by requests and httpx; others stay as they are.
+    """
     if not isinstance(value, str) or not _TOKEN.fullmatch(value):
         raise _refuse(name, value, "give a token, as GET")
-    return value
+    capitals = value.upper()
+    return capitals if capitals in _METHODS else value
 
 
 def strings(name: str, value: Any) -> tuple[str, ...]:

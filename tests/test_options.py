@@ -278,6 +278,14 @@ def test_data_makes_the_request_a_post() -> None:
     assert Options.build(data=b"", method="PUT").method == "PUT"
 
 
+def test_methods_of_the_standards_are_put_into_capitals() -> None:
+    for given, sent in (
+        ("post", "POST"), ("Get", "GET"), ("patch", "PATCH"), ("oPTIONS", "OPTIONS"),
+        ("purge", "purge"), ("Purge", "Purge"), ("POST", "POST"), ("posts", "posts"),
+    ):  # fmt: skip
+        assert Options.build(method=given).method == sent
+
+
 def test_a_path_is_taken_for_the_ca_bundle(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text("x")

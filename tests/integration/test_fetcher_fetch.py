@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from scripted import Scripted
 from strict import read as records
 from watching import LIMIT, wait_for
 
@@ -41,6 +42,31 @@ class TestFetch:
         assert sent["x-a"] == "b"
         assert sent["content-type"] == "application/json"
         assert result.id == [1]
+
+    @pytest.mark.parametrize(
+        ("options", "request_options", "told"),
+        [
+            ({"data": "a=1"}, {}, "application/x-www-form-urlencoded"),
+            ({"data": b"", "method": "put"}, {}, "application/x-www-form-urlencoded"),
+            ({"data": "{}", "headers": {"content-type": "a/b"}}, {}, "a/b"),
+            ({"data": "{}"}, {"headers": {"Content-Type": "a/b"}}, "a/b"),
+            ({"data": "a=1"}, {"data": "b=1"}, None),
+            ({"data": "a=1"}, {"json": {}}, "application/json"),
+            ({"data": "a=1"}, {"method": "get"}, None),
+            ({}, {"data": b"b=1", "method": "post"}, None),
+            ({}, {"method": "POST"}, None),
+            ({}, {}, None),
+        ],
+    )
+    def test_the_default_body_is_a_form_and_of_others_nothing_is_said(
+        self, options: Any, request_options: Any, told: str | None
+    ) -> None:
+        with Scripted() as server, Fetcher(**options) as fetch:
+            fetch.fetch(server.url, **request_options)
+            (seen,) = server.seen
+        assert seen.headers.get("content-type") == told
+        assert seen.method == seen.method.upper()
+        assert "expect" not in seen.headers
 
     def test_failures_are_results_and_raise_when_asked(
         self, site: FaultSite, fetcher: Fetcher
