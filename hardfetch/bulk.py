@@ -25,7 +25,7 @@ from hardfetch.stall import StallWatch
 from hardfetch.summary import Stats, Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from hardfetch.options import Options
     from hardfetch.request import Packer
@@ -186,19 +186,18 @@ class Run:
         engine: _ffi.Engine,
         feeder: Feeder,
         writer: Writer,
-        chunks: Any,
+        chunks: Iterator[bytes] | None,
         source: Any,
     ) -> Exception | None:
-        """Feed, then wait for the writer. Returns what the source's iterator raised."""
+        """Feed, then wait for the writer. Returns what the source raised."""
         late: Exception | None = None
         try:
             try:
                 if chunks is None:
                     late = self._feed_items(feeder, source)
                 else:
-                    for chunk in chunks:
-                        feeder.feed(chunk)
-                feeder.finish()
+                    late = self._feed_chunks(feeder, chunks)
+                feeder.finish(cut=late is not None)
             except Stopped:
                 self._stop.set()
                 engine.finish()
@@ -212,6 +211,18 @@ class Run:
             self.stats()
             raise
         return late
+
+    def _feed_chunks(self, feeder: Feeder, chunks: Iterator[bytes]) -> Exception | None:
+        while True:
+            try:
+                chunk = next(chunks, None)
+            except DeadlineExceeded:
+                raise
+            except Exception as exc:  # noqa: BLE001 - raised again after the records
+                return exc
+            if chunk is None:
+                return None
+            feeder.feed(chunk)
 
     def _feed_items(self, feeder: Feeder, items: Iterable[Any]) -> Exception | None:
         if isinstance(items, (list, tuple)):

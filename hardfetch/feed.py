@@ -91,10 +91,13 @@ class Feeder:
             start = end + 1
         self._lines(data, start)
 
-    def finish(self) -> None:
-        """Take what is left as the last line, and tell the engine that input ended."""
+    def finish(self, *, cut: bool = False) -> None:
+        """Take what is left as the last line, and tell the engine that input ended.
+
+        `cut`: the source broke off, so what is left is no line.
+        """
         data, self._carry = self._carry, b""
-        if data and not self._skipping:
+        if data and not self._skipping and not cut:
             self._lines(data + b"\n", 0)
         self._engine.finish()
 

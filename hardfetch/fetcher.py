@@ -105,8 +105,8 @@ class Fetcher:
 
         Returns after the last record is written, or after `stop`. Raises OptionError
         when it can't be proved that resuming is right, SinkError when the sink fails,
-        OSError when a source does, and what an iterable raises, after the records of
-        what came before.
+        and what a source raises, as OSError, after the records of the whole lines or
+        items that came before.
         """
         run = Run(self.options, self._packer)
         self._begin(run)
@@ -161,7 +161,8 @@ class Fetcher:
     def fetch(self, url: str | bytes | Request, **request_options: Any) -> Result:
         """Fetch one URL and return its Result, whose `error` tells of failures.
 
-        `request_options` are those of `Request`, and `data` and `json` for a body.
+        `request_options` are those of `Request`, and `data` and `json` for a body; a
+        Content-Type is made for `json` only, as by requests.
         Connections are kept between calls; any number of threads may call at once.
         Raises OptionError for an unknown option or a wrong time.
         """

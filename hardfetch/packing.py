@@ -53,16 +53,26 @@ class Packing:
             return encoder
         return zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP)
 
-    def decode(self, chunks: Iterable[bytes]) -> Iterator[tuple[bytes, int]]:
+    def decode(
+        self, chunks: Iterable[bytes], *, padded: bool = False
+    ) -> Iterator[tuple[bytes, int]]:
         """Give (bytes, end) of each piece; end is where a member ended, else 0.
 
-        Ends early, without an error, where the last member is cut or broken.
+        Ends early, without an error, where the last member is cut or broken. With
+        `padded`, NULs behind a gzip member count as its end, as for gzip(1).
         """
         decoder: Any = None
         at = 0
         for chunk in chunks:
             data = chunk
             while data:
+                if padded and decoder is None and at and self._zstd is None:
+                    rest = data.lstrip(b"\0")
+                    at += len(data) - len(rest)
+                    data = rest
+                    if not rest:
+                        yield b"", at
+                        break
                 decoder = decoder or self._decoder()
                 try:
                     out = decoder.decompress(data)
@@ -133,7 +143,7 @@ class Unpacked(io.RawIOBase):
         super().__init__()
         self._file = file
         self._read = self._whole = 0  # bytes read, and those of whole members
-        self._pieces = packing.decode(self._chunks())
+        self._pieces = packing.decode(self._chunks(), padded=True)
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:

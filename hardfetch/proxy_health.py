@@ -26,7 +26,9 @@ class PoolOptions:
     failures: int = 3  # in a row until an exit is benched
     bench: float = 30.0  # times the number of ejections
     bench_max: float = 300.0
-    max_ejected: float = 0.8  # share of the pool; one of two or more always may be
+    # Share of the pool; one of two or more always may be, and the only one never:
+    # there is nothing better, and behind one address there may be a whole gateway.
+    max_ejected: float = 0.8
     unproven_limit: int = 4  # in flight over an exit that never answered; 0 = no limit
     exclusive: Literal["", "request", "session"] = ""  # an exit serves one at a time
     sticky_ttl: float = 600.0  # from the first use of a session

@@ -151,6 +151,12 @@ def _fail(rc: int, text: str) -> None:
     raise OptionError(f"resume: {text}")
 
 
+def missing_fields(options: Options) -> list[str]:
+    """Return what records of these options lack for a later run to go on from them."""
+    kept = options.fields
+    return [] if kept is None else [n for n in ("seq", "input") if n not in kept]
+
+
 # --- the output -------------------------------------------------------------------
 
 
@@ -162,9 +168,12 @@ def read_output(sink: Any, options: Options) -> Earlier:
     """
     if not isinstance(sink, (str, os.PathLike)):
         raise OptionError("resume: give the path of the output")
-    kept = options.fields
-    if kept is not None and not {"seq", "input"} <= set(kept):
-        raise OptionError("resume: needs the fields seq and input in the records")
+    lacking = missing_fields(options)
+    if lacking:
+        raise OptionError(
+            "resume: needs the fields seq and input in the records, and --fields "
+            f"leaves out {' and '.join(lacking)}"
+        )
     name = os.fsdecode(os.fspath(sink))
     packing = packing_of(name)
     earlier = Earlier()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
@@ -63,6 +64,37 @@ def test_packed_paths_are_unpacked(suffix: str, tmp_path: Path, stop: Stop) -> N
             encoder = packing.encoder()
             file.write(encoder.compress(piece) + encoder.flush())
     assert read(path, stop) == data
+
+
+@pytest.mark.parametrize("zeros", [1, 511, 100_000])
+def test_nuls_behind_gzip_members_are_passed_over(
+    zeros: int, tmp_path: Path, stop: Stop
+) -> None:
+    path = tmp_path / "urls.gz"
+    pad = bytes(zeros)
+    one, other = gzip.compress(DATA), gzip.compress(DATA * 10_000)
+    for packed, plain in (
+        (one + pad, DATA),
+        (one + pad + other + pad, DATA * 10_001),
+        (one + one + pad, DATA * 2),
+    ):
+        path.write_bytes(packed)
+        assert read(path, stop) == plain
+    for broken in (pad, pad + one, one + pad + b"x"):
+        path.write_bytes(broken)
+        with pytest.raises(OSError, match="cut or broken"):
+            read(path, stop)
+
+
+def test_nuls_behind_a_member_of_an_output_are_no_part_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "out.gz"
+    whole = gzip.compress(DATA)
+    path.write_bytes(whole + bytes(4096))
+    packing = packing_of(path.name)
+    assert packing is not None
+    with path.open("r+b") as file:
+        packing.mend(file.fileno())
+    assert path.read_bytes() == whole
 
 
 def test_what_a_buffered_file_has_read_ahead_is_not_lost(

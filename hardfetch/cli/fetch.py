@@ -18,8 +18,10 @@ from hardfetch.cli.interrupts import Interrupts
 from hardfetch.cli.progress import Progress, Snapshot
 from hardfetch.cli.sources import SourceError, Sources
 from hardfetch.cli.summary import SummaryFile, proxies_up, summary_text, worst_hosts
+from hardfetch.cli.units import format_size
 from hardfetch.errors import EngineError, OptionError, SinkError
 from hardfetch.fetcher import Fetcher
+from hardfetch.resume import missing_fields
 from hardfetch.sinks import status_of
 
 if TYPE_CHECKING:
@@ -59,8 +61,10 @@ def fetch(ctx: click.Context, /, sources: tuple[str, ...], **given: Any) -> int:
         if error.errno != errno.EPIPE:
             console.say(f"hardfetch: {_io_text(error)}", patience=1.0)
         return exits.SINK
-    except OSError as error:  # a source that could be opened and not be read
-        console.say(f"hardfetch: {_io_text(error)}", patience=1.0)
+    except OSError as error:  # a source that could be opened and not be read to its end
+        done = f"; what came before has its {command.records:,} records"
+        text = _io_text(error) + (done if command.records else "")
+        console.say(f"hardfetch: {text}", patience=1.0)
         return exits.FAILED
     except EngineError as error:
         console.say(f"hardfetch: {error}", patience=1.0)
@@ -95,6 +99,7 @@ class _Command:
         self._quiet: bool = given.pop("quiet")
         self._resume = bool(given.pop("resume"))
         self._shows_progress = not (given.pop("no_progress") or self._quiet)
+        self.records = 0  # written when a source broke off
         self._options = {k: v for k, v in given.items() if v is not None and v != ()}
 
     def run(self) -> int:
@@ -107,6 +112,7 @@ class _Command:
             self._refuse_own_files(sources)
             with SummaryFile(self._summary) as report:
                 self._prepare_descriptors(fetcher)
+                self._tell_of_output(fetcher)
                 with Interrupts(
                     sources, fetcher, drain, reloads="proxy_file" in self._options
                 ) as interrupts:
@@ -116,7 +122,35 @@ class _Command:
             console.say(summary_text(summary), patience=1.0)
         return exits.INTERRUPTED if interrupts.count else exits.OK
 
+    def _tell_of_output(self, fetcher: Fetcher) -> None:
+        """Say what is lost of an earlier output, and what this one will lack."""
+        status = None if self._output == "-" else status_of(self._output)
+        regular = status is None or stat.S_ISREG(status.st_mode)
+        if self._quiet or self._output == "-" or not regular:
+            return
+        if status is not None and status.st_size and not self._resume:
+            size = format_size(status.st_size)
+            console.say(
+                f"hardfetch: {self._output}: emptied of the {size} that it held; "
+                "--resume would have gone on from there"
+            )
+        lacking = missing_fields(fetcher.options)
+        if lacking:
+            console.say(
+                f"hardfetch: no --resume from {self._output}: its records will lack "
+                + " and ".join(lacking)
+            )
+
     def _fetch(self, sources: Sources, fetcher: Fetcher) -> Summary:
+        try:
+            return self._run(sources, fetcher)
+        except SinkError:
+            raise
+        except OSError:
+            self.records = fetcher.stats().records
+            raise
+
+    def _run(self, sources: Sources, fetcher: Fetcher) -> Summary:
         if not self._names and not self._quiet and console.reads_terminal():
             console.say("hardfetch: reading URLs from the terminal; Ctrl-D ends them")
         sink: int | str = _STDOUT if self._output == "-" else self._output

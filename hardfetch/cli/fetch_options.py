@@ -67,7 +67,12 @@ _DEADLINES = (
 _REQUEST = (
     _value("-X", "--method", metavar="METHOD", text="[GET, with --data POST]"),
     _several("-H", "--header", metavar="LINE", text="A request header 'Name: value'"),
-    _value("-d", "--data", metavar="TEXT", text="Request body; @FILE reads a file"),
+    _value(
+        "-d",
+        "--data",
+        metavar="TEXT",
+        text="Body, a form unless -H says; @FILE reads it",
+    ),
     _value(
         "--user-agent", metavar="TEXT", text="[hardfetch/VERSION, or the browser's]"
     ),
@@ -82,7 +87,11 @@ _REQUEST = (
     _value("--max-redirects", metavar="N", text="Redirects followed [10]"),
 )
 _ROUTE = (
-    _several("--proxy", metavar="URL", text="http, https, socks4, 4a, 5 or 5h"),
+    _several(
+        "--proxy",
+        metavar="URL",
+        text="http, https, socks4, 4a, 5 or 5h; a lone one is never benched",
+    ),
     _value("--proxy-file", metavar="FILE", text="A list of proxies, read when changed"),
     _value("--proxy-wait", metavar="TIME", text="Wait for a live proxy at most [30]"),
     _value("--sticky", metavar="TIME", text="A session keeps its proxy so long [600]"),
@@ -112,9 +121,13 @@ _RECORD = (
 )
 _TELLING = (
     click.option(
-        "-o", "--output", metavar="FILE", default="-", help="Records go here [stdout]"
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="-",
+        help="Records go here; it is emptied first [stdout]",
     ),
-    _flag("--resume", text="Go on: fetch what has no record in -o FILE yet"),
+    _flag("--resume", text="Keep -o FILE and fetch what has no record in it"),
     _value("--fsync", metavar="WHEN", text="never, interval (1 s) or close [never]"),
     _value("--rotate-size", metavar="SIZE", text="Bytes of a part of -o 'x-{part}'"),
     _value("--rotate-time", metavar="TIME", text="The same in time"),

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import os
+import random
 import resource
 import signal
 import subprocess
@@ -108,6 +109,81 @@ class TestLinesInRecordsOut:
         code, _, err = run("fetch", site.url("/1k"), "-o", str(output))
         assert code == 0, err
         assert len(records(gzip.decompress(output.read_bytes()))) == 1
+
+    def test_a_packed_source_that_is_cut_is_fetched_up_to_there(
+        self, site: FaultSite, tmp_path: Path
+    ) -> None:
+        urls, output = tmp_path / "urls.gz", tmp_path / "out"
+        lines = [site.url(f"/1k?{random.Random(n).random()}") for n in range(200)]
+        packed = gzip.compress("\n".join(lines).encode())
+        urls.write_bytes(packed[: len(packed) * 3 // 4])
+        after = site.url("/status/404")  # which must not get the number of a lost line
+        arguments = ("fetch", str(urls), after, "-o", str(output))
+        code, _, err = run(*arguments)
+        found = records(output.read_bytes())
+        assert code == 1
+        assert f"{len(found)} records" in err.splitlines()[-1]
+        assert "urls.gz: cut or broken" in err.splitlines()[-1]
+        assert 50 < len(found) < 200
+        assert {r["seq"]: r["input"] for r in found} == dict(
+            enumerate(lines[: len(found)])
+        )
+        assert {r["status_code"] for r in found} == {200}
+        # Nothing but the rest is left to be done when the source is whole.
+        urls.write_bytes(packed + bytes(512))
+        code, _, err = run(*arguments, "--resume")
+        assert code == 0, err
+        found = records(output.read_bytes())
+        assert sorted(r["seq"] for r in found) == list(range(201))
+
+
+class TestOutput:
+    def test_an_earlier_one_that_is_emptied_is_told_of(
+        self, site: FaultSite, tmp_path: Path
+    ) -> None:
+        output = tmp_path / "out"
+        arguments = ("fetch", site.url("/1k"), "-o", str(output))
+        for more, told in (
+            ((), False), ((), True), (("--resume",), False), (("-q",), False),
+        ):  # fmt: skip
+            size = output.stat().st_size if output.exists() else 0
+            code, _, err = run(*arguments, *more)
+            assert code == 0, err
+            assert ("emptied of the" in err) is told, (more, err)
+            assert not told or f"out: emptied of the {size / 1024:.1f} KiB" in err
+            assert len(records(output.read_bytes())) == 1
+
+    def test_one_that_cannot_be_resumed_is_told_of(
+        self, site: FaultSite, tmp_path: Path
+    ) -> None:
+        output = tmp_path / "out"
+        for more, lacking in (
+            (("--fields", "url"), "lack seq and input\n"),
+            (("--fields", "input"), "lack seq\n"),
+            (("--exclude-fields", "input"), "lack input\n"),
+            (("--fields", "seq,input"), ""),
+            (("--fields", "url", "-q"), ""),
+        ):
+            code, _, err = run("fetch", site.url("/1k"), "-o", str(output), *more)
+            assert code == 0, err
+            assert (
+                f"no --resume from {output}: its records will {lacking}" in err
+            ) is (lacking != "")
+            assert lacking or "--resume from" not in err
+        # Nobody resumes from a pipe.
+        _, _, err = run("fetch", site.url("/1k"), "--fields", "url")
+        assert "--resume" not in err
+        _, _, err = run("fetch", site.url("/1k"), "--fields", "url", "-o", "/dev/null")
+        assert "--resume" not in err
+
+    def test_a_refused_resume_says_what_is_missing(
+        self, site: FaultSite, tmp_path: Path
+    ) -> None:
+        output = tmp_path / "out"
+        arguments = ("fetch", site.url("/1k"), "-o", str(output), "--resume")
+        code, _, err = run(*arguments, "--fields", "seq,url")
+        assert code == 2
+        assert "--fields leaves out input" in err
 
 
 class TestOptions:

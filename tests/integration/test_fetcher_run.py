@@ -136,6 +136,29 @@ class TestRun:
             fetcher.run(inputs(), out)
         assert len(records(out.getvalue())) == 2
 
+    @pytest.mark.parametrize("text", [False, True])
+    def test_what_a_file_raises_comes_after_the_records_of_its_whole_lines(
+        self, site: FaultSite, fetcher: Fetcher, text: bool
+    ) -> None:
+        parts = [f"{site.url('/1k')}\n{site.url('/1k')}\n{site.url('/st')}".encode()]
+
+        class Disk(io.RawIOBase):
+            def readable(self) -> bool:
+                return True
+
+            def readinto(self, buffer: Any) -> int:
+                if not parts:
+                    raise OSError(5, "Input/output error")
+                part = parts.pop()
+                buffer[: len(part)] = part
+                return len(part)
+
+        reader: Any = io.BufferedReader(Disk())
+        out = io.BytesIO()
+        with pytest.raises(OSError, match="Input/output"):
+            fetcher.run(io.TextIOWrapper(reader) if text else reader, out)
+        assert [r["status_code"] for r in records(out.getvalue())] == [200, 200]
+
     def test_a_wrong_sink_or_source_is_told_before_anything_is_fetched(
         self, site: FaultSite, fetcher: Fetcher, tmp_path: Path
     ) -> None:

@@ -266,7 +266,11 @@ class TestRefusals:
             with Fetcher(fields=kept) as narrow:
                 narrow.run(urls(site, 3), out)
             self.refused(site, urls(site, 3), out, match)
-            self.refused(site, urls(site, 3), out, "needs the fields", fields=kept)
+            lacking = f"leaves out {match.removeprefix('no ')}$"
+            self.refused(site, urls(site, 3), out, lacking, fields=kept)
+        self.refused(
+            site, urls(site, 3), out, "leaves out seq and input$", fields="url"
+        )
         with Fetcher(fields="seq,input,status_code") as narrow:
             narrow.run(urls(site, 3), out)
         assert fetcher.run(urls(site, 4), out, resume=True).records == 1
