@@ -167,6 +167,11 @@ void hf_attempt_done(hf_loop *l, hf_transfer *t, int code) {
 }
 
 void hf_attempt_expire(hf_loop *l, hf_transfer *t, int due, int64_t at) {
+    if (due == HF_DUE_PASS) {
+        t->stop = HF_STOP_DISCARD;
+        hf_attempt_done(l, t, CURLE_OK);
+        return;
+    }
     hf_transfer_expire(t, due, at, l->now);
     if (call_remove(l, t)) {
         settle(l, t);

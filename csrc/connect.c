@@ -10,6 +10,9 @@
 #include "tcpstate.h"
 #include "transfer_parts.h"
 
+/* us by which the kernel's word of when the last byte came may be late. */
+#define COARSE 20000
+
 bool hf_transfer_encrypted(const hf_transfer *t) {
     const hf_proxy *proxy = &t->identity->proxy;
     return t->url->tls || (proxy->url != NULL && proxy->scheme == HF_PROXY_HTTPS);
@@ -88,13 +91,57 @@ static curl_socket_t on_open(void *data, int purpose, struct curl_sockaddr *a) {
     return fd;
 }
 
+static void hear(hf_transfer *t, int64_t at) {
+    if (!t->heard) {
+        t->heard = true;
+        t->heard_at = at > t->sent_at ? at : t->sent_at;
+    }
+}
+
 /* In clear, bytes after the request are a response, even if libcurl saw no line end. */
 void hf_transfer_note_state(hf_transfer *t, int fd) {
     hf_tcp_state state = hf_tcp_look(fd);
     t->connected |= state.connected;
     t->stood = state.open || state.unread;
-    t->heard =
-        t->sent_at > 0 && !hf_transfer_encrypted(t) && state.received > t->unasked;
+    if (t->sent_at > 0 && !hf_transfer_encrypted(t) && state.received > t->unasked) {
+        hear(t, t->identity->loop->now - state.quiet);
+    }
+}
+
+/* Whether what comes over its connection now is of this exchange and of no other. */
+static bool is_alone(const hf_transfer *t, int fd) {
+    const hf_sock *s = hf_poller_find(&t->identity->loop->poller, fd);
+    int version = t->resp->http_version;
+    return !hf_transfer_encrypted(t) || (version > 0 && version < 20) ||
+           (s != NULL && s->http1);
+}
+
+static int socket_of(const hf_transfer *t) {
+    curl_socket_t fd = t->fd;
+    if (fd < 0) {
+        t->identity->loop->curl->curl_easy_getinfo(t->easy, CURLINFO_ACTIVESOCKET, &fd);
+    }
+    return fd;
+}
+
+void hf_transfer_listen(hf_transfer *t) {
+    int fd = t->sent_at > 0 ? socket_of(t) : -1;
+    if (fd < 0 || !is_alone(t, fd)) {
+        return;
+    }
+    hf_tcp_state state = hf_tcp_look(fd);
+    int64_t at = t->identity->loop->now - state.quiet;
+    if (state.received <= t->counted || at < t->last_byte) {
+        return;
+    }
+    t->counted = state.received;
+    if (t->got_bytes) {
+        t->last_byte = at;
+    } else if (t->opened ? !hf_transfer_encrypted(t) && state.received > t->unasked
+                         : at > t->sent_at + COARSE) {
+        t->last_byte = at;
+        hear(t, at);
+    }
 }
 
 static void forget_socket(hf_poller *p, hf_transfer *t, int fd, const hf_sock *s) {
@@ -202,7 +249,8 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     t->unasked = tunnel ? hf_tcp_look(t->fd).received : 0;
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
-    t->unsent = false;
+    t->unsent = t->heard = false;
+    t->counted = 0;
     if (!t->opened && (hf_transfer_encrypted(t) || !repeats)) {
         take_over(t);
     }

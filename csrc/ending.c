@@ -68,6 +68,9 @@ static int reached(const hf_transfer *t, long connectcode) {
 }
 
 static void look_at_sockets(hf_transfer *t) {
+    if (!t->got_bytes) {
+        hf_transfer_listen(t);
+    }
     int fd = t->got_bytes ? -1 : t->fd;
     while (fd >= 0) {
         hf_sock *s = hf_poller_find(&t->identity->loop->poller, fd);
@@ -106,9 +109,12 @@ static bool by_http2(const hf_transfer *t, int code, long os_errno) {
 }
 
 /* libcurl has refused the first line of the answer without showing it to us. */
-static bool refused_line(const hf_transfer *t, int code) {
-    return t->sent_at > 0 &&
-           (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY);
+static void note_refused(hf_transfer *t, int code) {
+    if (!t->heard && t->sent_at > 0 &&
+        (code == CURLE_UNSUPPORTED_PROTOCOL || code == CURLE_WEIRD_SERVER_REPLY)) {
+        t->heard = true;
+        t->heard_at = t->identity->loop->now;
+    }
 }
 
 /* Where QUIC was tried beside TCP, the code tells of QUIC although TCP came further. */
@@ -136,7 +142,10 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
     long connectcode = proxied(t) ? info_long(t, CURLINFO_HTTP_CONNECTCODE) : 0;
     long os_errno = code != 0 ? info_long(t, CURLINFO_OS_ERRNO) : 0;
     look_at_sockets(t);
-    t->heard |= refused_line(t, code);
+    note_refused(t, code);
+    if (t->heard && !t->got_bytes) {
+        t->resp->first_byte = t->heard_at - t->req->attempt_start;
+    }
     *e = (hf_ending){.curl_code = code,
                      .os_errno = t->stop_errno != 0 ? t->stop_errno : (int32_t)os_errno,
                      .due = due,

@@ -211,7 +211,7 @@ static void request_due(hf_loop *l, hf_request *r) {
         return;
     }
     int due;
-    int64_t at = hf_transfer_next_due(r->transfer, &due);
+    int64_t at = hf_transfer_up(r->transfer, &due);
     int64_t end_at = carried_out(l, r, at);
     if (end_at > l->now) {
         hf_heap_set(&l->shard->heap, &r->due, end_at);

@@ -29,7 +29,8 @@ enum {
     HF_DUE_IDLE,
     HF_DUE_SOFT,
     HF_DUE_HARD,
-    HF_DUE_JOB
+    HF_DUE_JOB,
+    HF_DUE_PASS /* no error: enough was waited for a redirect's body */
 };
 
 typedef struct hf_outcome {

@@ -30,6 +30,7 @@ void hf_response_new_head(hf_response *r) {
     r->has_location = false;
     r->has_type = false;
     r->interim = false;
+    r->switches = false;
     r->chunked = false;
     r->endless = false;
     r->head_cookies = 0;
@@ -65,6 +66,13 @@ void hf_response_free(hf_response *r) {
     hf_buf_free(&r->body);
 }
 
+/* HTTP/2 and 3 have no status lines: libcurl makes them, and takes none of exactly this
+ * form from an HTTP/1 server. */
+static bool is_made(const uint8_t *s, size_t n) {
+    return n == 13 && (s[5] == '2' || s[5] == '3') && s[6] == ' ' &&
+           memcmp(s + 10, " \r\n", 3) == 0;
+}
+
 /* "HTTP/1.1 200 …" and "HTTP/2 200 …": version in tenths and status. libcurl has let
  * the line pass, so what does not fit reads as 0. */
 static void status_line(hf_response *r, const uint8_t *s, size_t n) {
@@ -73,14 +81,12 @@ static void status_line(hf_response *r, const uint8_t *s, size_t n) {
     if (i < n && s[i] >= '0' && s[i] <= '9') {
         version = (s[i++] - '0') * 10;
     }
-    bool dotted = i + 1 < n && s[i] == '.' && s[i + 1] >= '0' && s[i + 1] <= '9';
-    if (dotted) {
+    if (i + 1 < n && s[i] == '.' && s[i + 1] >= '0' && s[i + 1] <= '9') {
         version += s[i + 1] - '0';
         i += 2;
     }
-    if (dotted && version > 11) {
-        version =
-            11; /* HTTP/2 has no status lines: libcurl makes them, without a dot */
+    if (version > 11 && !is_made(s, n)) {
+        version = 11;
     }
     while (i < n && s[i] == ' ') {
         i++;
@@ -90,6 +96,7 @@ static void status_line(hf_response *r, const uint8_t *s, size_t n) {
         status = status * 10 + (s[i] - '0');
     }
     r->interim = status >= 100 && status < 200;
+    r->switches = status == 101;
     r->http_version = version;
     r->status = status >= 200 && status < 1000 ? status : 0;
 }

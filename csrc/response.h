@@ -33,6 +33,7 @@ typedef struct hf_response {
     int32_t http_version;     /* 10, 11, 20, 30; 0 = none */
     bool head_done;           /* the final head is complete */
     bool interim;             /* the head that comes in is a 1xx: not the answer */
+    bool switches;            /* it is a 101, which nobody asked for */
     bool block_done;          /* a block is complete, maybe an interim one */
     bool has_location;
     bool has_type; /* content_type is set */

@@ -22,6 +22,8 @@ _Static_assert(offsetof(kernel_tcp_info, acked) == 120, "the layout is the kerne
 enum { ESTABLISHED = 1, CLOSE_WAIT = 8, LAST_ACK = 9, CLOSING = 11 };
 /* getsockopt's TCP_INFO, which netinet/tcp.h may hide. */
 enum { TCP_INFO_OPTION = 11 };
+/* Which of the words is tcpi_last_data_recv, in ms. */
+enum { LAST_DATA_RECV = 11 };
 
 bool hf_tcp_unread(int fd) {
     int n = 0;
@@ -47,6 +49,7 @@ hf_tcp_state hf_tcp_look(int fd) {
         int64_t fin = info.state != ESTABLISHED ? 1 : 0;
         int64_t came = (int64_t)info.received;
         out.received = came > fin ? came - fin : 0;
+        out.quiet = (int64_t)info.words[LAST_DATA_RECV] * 1000;
     }
     return out;
 }

@@ -15,6 +15,7 @@ typedef struct hf_tcp_state {
     bool open;        /* neither side has ended it */
     bool unread;      /* bytes have come that nobody has read */
     int64_t received; /* bytes that surely came so far; -1 = the kernel doesn't say */
+    int64_t quiet;    /* us since the last byte came; of use where received is */
 } hf_tcp_state;
 
 /* Looks at a TCP socket that is still open here; all false and -1 when it can't.

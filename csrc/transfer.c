@@ -10,6 +10,8 @@
 /* Bytes of a redirect's body read for the sake of the connection; past that it is
  * cheaper to open another. */
 #define DISCARD_MOST 65536
+/* us that it is waited for, for the same sake. */
+#define PASS_TIME 300000
 
 /* Bytes of header lines that a handle may keep. libcurl stores them with it until it is
  * used again, and keeps room for the longest for good: one large head on each handle,
@@ -82,6 +84,8 @@ static void reset_hop(hf_transfer *t, int64_t now) {
     t->sent_at = 0;
     t->last_byte = 0;
     t->discarded = 0;
+    t->counted = 0;
+    t->heard_at = 0;
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
     t->opened = t->resolved = t->connected = false;
@@ -155,7 +159,10 @@ int64_t hf_transfer_next_due(const hf_transfer *t, int *due) {
     if (t->sent_at == 0 && l->connect > 0) {
         sooner(t->hop_start + l->connect, HF_DUE_CONNECT, &best, due);
     }
-    if (t->sent_at > 0 && !t->got_bytes && l->first_byte > 0) {
+    if (t->discard) {
+        sooner(t->pass_at, HF_DUE_PASS, &best, due);
+    }
+    if (t->sent_at > 0 && !t->got_bytes && !t->heard && l->first_byte > 0) {
         sooner(t->sent_at + l->first_byte, HF_DUE_FIRST_BYTE, &best, due);
     }
     if (t->sent_at > 0 && l->idle > 0) {
@@ -165,9 +172,19 @@ int64_t hf_transfer_next_due(const hf_transfer *t, int *due) {
     return best;
 }
 
+int64_t hf_transfer_up(hf_transfer *t, int *due) {
+    int64_t at = hf_transfer_next_due(t, due);
+    if (at > t->identity->loop->now ||
+        (*due != HF_DUE_FIRST_BYTE && *due != HF_DUE_IDLE)) {
+        return at;
+    }
+    hf_transfer_listen(t);
+    return hf_transfer_next_due(t, due);
+}
+
 void hf_transfer_tighten(hf_transfer *t) {
     const hf_limits *l = &t->req->limits;
-    if (l->first_byte == 0 && l->idle == 0) {
+    if (l->first_byte == 0 && l->idle == 0 && !t->discard) {
         return;
     }
     int due;
@@ -190,9 +207,8 @@ static void note_byte(hf_transfer *t) {
     }
 }
 
-static int stop_for(hf_transfer *t, int rc) {
-    t->stop = rc == HF_EFULL ? HF_STOP_HEAD : HF_STOP_MEMORY;
-    return t->stop;
+static int stop_for(int rc) {
+    return rc == HF_EFULL ? HF_STOP_HEAD : HF_STOP_MEMORY;
 }
 
 /* Answers come in turn over this connection, so nothing may come between them. */
@@ -201,26 +217,6 @@ static void note_http1(hf_transfer *t) {
     if (s != NULL && s->tls) {
         s->http1 = t->resp->http_version < 20;
     }
-}
-
-static size_t on_header(char *p, size_t size, size_t n, void *data) {
-    hf_transfer *t = data;
-    ENTER(t, 0);
-    size_t len = size * n;
-    note_byte(t);
-    t->lines += (int64_t)len;
-    /* Behind the head come trailers, which are no headers of the response. */
-    if (!t->resp->head_done) {
-        int rc = hf_response_header(t->resp, (const uint8_t *)p, len);
-        if (rc != 0) {
-            stop_for(t, rc);
-            len = len == 0 ? 1 : 0;
-        } else if (t->resp->head_done) {
-            note_http1(t);
-        }
-    }
-    LEAVE(t);
-    return len;
 }
 
 bool hf_transfer_passes_over(const hf_transfer *t) {
@@ -240,11 +236,40 @@ static bool leads_on(const hf_transfer *t) {
     return rc != HF_EINVAL;
 }
 
+/* Of a redirect that is followed nobody wants the body, nor waits for it. */
+static void end_head(hf_transfer *t) {
+    note_http1(t);
+    t->discard = hf_transfer_passes_over(t) && leads_on(t);
+    if (t->discard) {
+        t->pass_at = t->last_byte + PASS_TIME;
+        hf_transfer_tighten(t);
+    }
+}
+
+static size_t on_header(char *p, size_t size, size_t n, void *data) {
+    hf_transfer *t = data;
+    ENTER(t, 0);
+    size_t len = size * n;
+    note_byte(t);
+    t->lines += (int64_t)len;
+    /* Behind the head come trailers, which are no headers of the response. */
+    if (!t->resp->head_done) {
+        int rc = hf_response_header(t->resp, (const uint8_t *)p, len);
+        if (rc == 0 && t->resp->head_done) {
+            end_head(t);
+        } else if (rc != 0 || t->resp->switches) {
+            t->stop = rc != 0 ? stop_for(rc) : HF_STOP_HEADLESS;
+            len = len == 0 ? 1 : 0;
+        }
+    }
+    LEAVE(t);
+    return len;
+}
+
 static int begin_body(hf_transfer *t) {
     hf_loop *l = t->identity->loop;
     hf_response *r = t->resp;
     t->body_begun = true;
-    t->discard = hf_transfer_passes_over(t) && leads_on(t);
     if (!t->discard) {
         hf_spares_lend(&l->shard->spares, &r->body);
     }

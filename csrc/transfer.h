@@ -19,7 +19,7 @@ enum {
     HF_STOP_SIZE, /* a body cap was reached: not an error */
     HF_STOP_HEAD, /* the head is too large */
     HF_STOP_MEMORY,
-    HF_STOP_HEADLESS, /* a body came although the head is none */
+    HF_STOP_HEADLESS, /* a body came although the head is none, or a 101 */
     HF_STOP_ENCODING, /* the body does not fit its Content-Encoding */
     HF_STOP_BLOCKED,  /* the address is not public */
     HF_STOP_REPEAT,   /* libcurl would send what may have been acted on again */
@@ -44,8 +44,11 @@ typedef struct hf_transfer {
     int64_t last_byte;          /* us of the last byte of the response */
     int64_t set_hard;           /* us, what libcurl was told */
     int64_t discarded;          /* bytes of a redirect's body passed over */
+    int64_t pass_at;            /* us when a redirect is followed without its end */
     int64_t unasked;            /* bytes that came before the request was sent */
     int64_t lines;              /* bytes of header lines since the attempt began */
+    int64_t counted;            /* bytes that had come when it was last looked */
+    int64_t heard_at;           /* us of the byte by which it is heard */
     int32_t stop;               /* HF_STOP_… */
     int32_t stop_errno;         /* errno of a socket that could not be opened */
     int fd; /* the socket it has had last, -1 = none; next_fd of hf_sock has others */
@@ -98,6 +101,9 @@ void hf_transfer_abort(hf_transfer *t, int type, int64_t now);
 
 /* The earliest limit that applies now, and which. */
 int64_t hf_transfer_next_due(const hf_transfer *t, int *due);
+
+/* The same once a limit is up: where it is one of silence, it listens first. */
+int64_t hf_transfer_up(hf_transfer *t, int *due);
 
 /* Takes the request away and makes the transfer ready for the next one, or frees it
  * when its handle keeps too much: t is not to be used any more. */

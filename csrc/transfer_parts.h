@@ -21,6 +21,10 @@ void hf_transfer_tighten(hf_transfer *t);
 /* Whether bytes on its connection are TLS records and not the exchange itself. */
 bool hf_transfer_encrypted(const hf_transfer *t);
 
+/* Looks whether the response has gone on although libcurl has shown nothing of it: half
+ * a line, half a TLS record. That counts as its last byte. */
+void hf_transfer_listen(hf_transfer *t);
+
 /* Sets the callbacks of connect.c. */
 void hf_connect_set_callbacks(hf_transfer *t);
 

@@ -29,12 +29,20 @@ static void status_lines_give_version_and_status(void) {
         const char *text;
         int version;
         int status;
-    } rows[] = {{"HTTP/1.1 200 OK\r\n", 11, 200}, {"HTTP/1.0 404\r\n", 10, 404},
-                {"HTTP/2 204 \r\n", 20, 204},     {"HTTP/3 503\n", 30, 503},
-                {"HTTP/2.0 200 OK\r\n", 11, 200}, /* who writes so speaks HTTP/1 */
-                {"http/1.1 200 OK\r\n", 11, 200}, {"HTTP/1.1   301 Moved\r\n", 11, 301},
-                {"HTTP/1.1 99\r\n", 11, 0},       {"HTTP/1.1 2000 X\r\n", 11, 0},
-                {"HTTP/1.1\r\n", 11, 0},          {"HTTP/\r\n", 0, 0},
+    } rows[] = {{"HTTP/1.1 200 OK\r\n", 11, 200},
+                {"HTTP/1.0 404\r\n", 10, 404},
+                {"HTTP/2 204 \r\n", 20, 204},
+                {"HTTP/3 503 \r\n", 30, 503},
+                /* Who writes so speaks HTTP/1. */
+                {"HTTP/2.0 200 OK\r\n", 11, 200},
+                {"HTTP/2 200\r\n", 11, 200},
+                {"HTTP/3 200 OK\r\n", 11, 200},
+                {"http/1.1 200 OK\r\n", 11, 200},
+                {"HTTP/1.1   301 Moved\r\n", 11, 301},
+                {"HTTP/1.1 99\r\n", 11, 0},
+                {"HTTP/1.1 2000 X\r\n", 11, 0},
+                {"HTTP/1.1\r\n", 11, 0},
+                {"HTTP/\r\n", 0, 0},
                 {"HTTP/1.1 abc\r\n", 11, 0}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         fresh(1 << 16);

@@ -145,12 +145,18 @@ def test_a_broken_chunk_is_broken_framing_whatever_follows(
 def test_what_is_no_status_line_is_no_response(
     site: FaultSite, alpn: str, how: str, *, reused: bool
 ) -> None:
-    odd = (b"\0\x01\xffmoom\r\n\r\n", b"SSH-2.0-x\r\n", b"220 ftp\r\n")
+    odd = (
+        b"\0\x01\xffmoom\r\n\r\n", b"SSH-2.0-x\r\n", b"220 ftp\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 101 X\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n\0\0\0\4",
+    )  # fmt: skip
     with Player() as player:
         bases = [player.serve(plays(data, how), alpn) for data in odd]
         records = run(site, bases, reused=reused)
     for record in records:
         truth.expect(record, "bad_response", origin="site", phase="headers")
+        # Where an answer began, its first byte came.
+        assert 0 <= record["timing"]["first_byte"] <= record["timing"]["total"]
 
 
 def part(stream: Stream) -> bytes:

@@ -275,6 +275,10 @@ HEADS: dict[str, Case] = {
         b"HTTP/1.1 103 E\r\nX: y\r\n\r\n" + head(first=b"http/1.1 200 OK"), kept(),
     ),
     "2.0 with a dot": (head(first=b"HTTP/2.0 200 OK"), kept(http_version="1.1")),
+    **{
+        f"{first!r} in clear": (head(first=first), kept(http_version="1.1"))
+        for first in (b"HTTP/2 200", b"HTTP/2  200 OK", b"HTTP/3 200", b"HTTP/3.0 200")
+    },
     "no blank behind the code": (head(first=b"HTTP/1.1 200OK"), kept()),
     "an odd code": (
         head(first=b"HTTP/1.1 699 X"), kept() | {"status": 699},

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 import truth
+from player import Player
 
 from hardfetch.testing import FaultSite, content
+from hardfetch.testing.peer import Peer
 
 PAGE = content.page(1024)
 NOWHERE: dict[str, Any] = {"headers": None, "remote_ip": None, "redirects": []}
@@ -167,3 +169,19 @@ def test_no_proxy_of_the_environment_bypasses_nothing(
         (record,) = truth.fetch(site, [{"url": url, "proxy": fault.proxy}])
         truth.expect(record, status=200, body=PAGE, proxy=fault.proxy)
     assert site.hits("proxy-http") == before + 2
+
+
+def test_a_success_with_an_empty_name_is_never_whole(site: FaultSite) -> None:
+    async def script(peer: Peer) -> None:
+        _, methods = await peer.read(2)
+        await peer.read(methods)
+        await peer.send(b"\5\0")
+        await peer.read(10)
+        await peer.send(b"\5\0\0\3\0\0\x50")
+        await peer.hold()
+
+    with Player() as player:
+        proxy = player.serve(script).replace("http:", "socks5:")
+        asked = {"url": site.url("/1k"), "proxy": proxy}
+        (record,) = truth.fetch(site, [asked], connect_timeout=CONNECT_LIMIT)
+    truth.expect(record, **LATE)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import truth
+from player import Player
 
 from hardfetch.testing import FaultSite, content
+from hardfetch.testing.peer import Peer
 
 SECRETS = {
     "Authorization": "Bearer x", "Cookie": "c=1", "Proxy-Authorization": "Basic eA==",
@@ -279,3 +282,41 @@ def test_a_proxy_that_redirects_is_not_followed_inside(site: FaultSite) -> None:
     (record,) = truth.fetch(site, [truth.ask(fault)])
     truth.expect(record, "proxy_refused", origin="proxy", phase="proxy")
     assert record["redirects"] == []
+
+
+@pytest.mark.parametrize("alpn", ["", "http/1.1"])
+@pytest.mark.parametrize("body", [b"", b"half", b"ZZ"])
+def test_nobody_waits_for_the_body_of_a_redirect(
+    site: FaultSite, alpn: str, body: bytes
+) -> None:
+    framing = b"Transfer-Encoding: chunked" if body == b"ZZ" else b"Content-Length: 9"
+    answer = b"HTTP/1.1 302 Found\r\nLocation: /ok\r\n" + framing + b"\r\n\r\n" + body
+    page = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
+
+    async def script(peer: Peer) -> None:
+        while b" /ok " in await peer.read_head():
+            await peer.send(page)
+        await peer.send(answer)
+        await peer.hold()
+
+    with Player() as player:
+        url = player.serve(script, alpn) + "/"
+        (record,) = truth.fetch(site, [{"url": url}], body="base64", timeout=20)
+    truth.expect(record, status=200, body=b"fine", reused=False)
+    assert [hop["status_code"] for hop in record["redirects"]] == [302]
+
+
+def test_what_is_not_followed_is_waited_for(site: FaultSite) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_head()
+        await peer.send(b"HTTP/1.1 302 X\r\nLocation: ftp://x/\r\n")
+        await peer.send(b"Content-Length: 5\r\n\r\nhal")
+        await asyncio.sleep(0.6)
+        await peer.send(b"lo")
+
+    with Player() as player:
+        (record,) = truth.fetch(site, [{"url": player.serve(script)}], body="base64")
+    truth.expect(
+        record, "bad_redirect", origin="site", phase="headers", status=302,
+        body=b"hallo",
+    )  # fmt: skip
