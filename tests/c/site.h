@@ -6,7 +6,7 @@
  *     /close     200, then closes         /cut       ten of a hundred bytes, then
  * closes /interim   103, then closes         /big/N     N bytes /sc/NNN    that status
  * /go/PATH   302 to /PATH             /to/N/PATH 302 to /PATH of host N, a digit
- *     /lines/N   a head of N bytes and more
+ *     /lines/N   a head of N bytes        /line/N   N bytes of one line, then closes
  *
  * It counts what is under way per port. Counters are atomic; all else is its thread's.
  */
@@ -159,6 +159,12 @@ static inline void site_respond(site *s, site_conn *c, const char *path) {
     }
     if (strncmp(path, "/lines/", 7) == 0) {
         site_lines(s, c, strtoul(path + 7, NULL, 10));
+        return;
+    }
+    if (strncmp(path, "/line/", 6) == 0) {
+        c->busy = 2;
+        c->closes = 1;
+        site_send(s, c, "HTTP/1.1 200 X\r\nX: ", strtoul(path + 6, NULL, 10));
         return;
     }
     size_t length = strncmp(path, "/big/", 5) == 0 ? strtoul(path + 5, NULL, 10) : 5;

@@ -24,7 +24,7 @@ static int after(const char *path, const char *status) {
     return handles();
 }
 
-static void a_handle_ends_with_the_large_head_that_it_has_stored(void) {
+static void a_handle_ends_with_what_it_keeps_of_a_large_head(void) {
     play_site();
     P.cfg.loops = 1;
     play_open();
@@ -36,6 +36,8 @@ static void a_handle_ends_with_the_large_head_that_it_has_stored(void) {
     CHECK_EQ(after("/lines/400000", "200"), 0); /* too large, as its record says */
     CHECK(play_has(P.submitted - 1, "error.type", "\"headers_too_large\""));
     CHECK_EQ(after("/ok", "200"), 1);
+    CHECK_EQ(after("/line/90000", "200"), 0);
+    CHECK_EQ(after("/close", "200"), 1);
     CHECK(play_finish(20 * (int64_t)SECOND) && play_each_once());
     play_close();
 }
@@ -59,7 +61,7 @@ static void the_others_serve_on(void) {
 }
 
 int main(void) {
-    RUN(a_handle_ends_with_the_large_head_that_it_has_stored);
+    RUN(a_handle_ends_with_what_it_keeps_of_a_large_head);
     RUN(the_others_serve_on);
     return check_result();
 }
