@@ -191,9 +191,10 @@ void hf_shard_report(hf_shard *s, hf_request *r, int64_t now) {
 }
 
 /* Encoding is work that a full ring makes vain: it waits until the consumer has taken
- * about as much as the record will need. */
+ * about as much as the record will need, and something in any case, for else the loop
+ * would try without end. */
 static bool may_fit(const hf_shard *s, const hf_request *r) {
-    uint64_t need = body_len(r) + (r->response != NULL ? r->response->head.len : 0);
+    uint64_t need = body_len(r) + (r->response != NULL ? r->response->head.len : 0) + 1;
     uint64_t most = s->ring.capacity / 2;
     uint64_t taken = hf_stat_read(&s->ring.bytes_out) - s->parked_out;
     return taken >= (need < most ? need : most) || hf_ring_used(&s->ring) == 0;

@@ -256,6 +256,7 @@ static void a_full_ring_parks_in_order_and_stops_admission(void) {
     uint64_t first = s.parked.first->seq;
     hf_shard_unpark(&s, now);
     CHECK_EQ(s.parked.first->seq, first);
+    CHECK(!hf_shard_may_unpark(&s)); /* or its loop would not sleep */
     CHECK(read_all());
     CHECK(hf_shard_may_start(&s, now));
     hf_request *r;
