@@ -247,18 +247,21 @@ static void put_number(uint8_t *p, uint64_t v, int n) {
     }
 }
 
-/* A frame's form is what hf_record_line needs of the settings and of the decision on
- * the text. In its lowest bits 0 for no body in the line, or 1 + the text's key, which
- * is 0 for base64; above them what is hidden. */
-enum { FORM_BITS = 16 };
+/* A frame's form. Its bits, from the lowest one: 16 for the body, 0 for none in the
+ * line or 1 + the text's key, which is 0 for base64; 32 for what is hidden; 14 for the
+ * HTTP status, 0 for none; 1 where there is an error; and 1 which tells that the last
+ * two are told, so that they can be had without reading the line. */
+_Static_assert(HF_F_COUNT < 32, "a form has 32 bits for what is hidden");
+enum { HIDDEN_AT = 16, STATUS_AT = 48, ERROR_AT = 62, TOLD_AT = 63 };
 
 static uint64_t form_of(const hf_pen *w) {
     const hf_settings *s = w->e->settings;
-    uint64_t form = s->hidden << FORM_BITS;
+    uint64_t form = (uint64_t)1 << TOLD_AT | s->hidden << HIDDEN_AT;
     if ((s->hidden >> HF_F_body & 1) == 0 && s->c.body_mode != HF_BODY_NONE) {
         form |= 1 + (s->c.body_mode == HF_BODY_BASE64 ? 0 : hf_text_key(w->text));
     }
-    return form;
+    form |= (uint64_t)(w->r->outcome.type != HF_T_NONE) << ERROR_AT;
+    return w->resp != NULL ? form | (uint64_t)w->resp->status << STATUS_AT : form;
 }
 
 /* A frame is small but for its body, which is copied once, into the ring. */
@@ -323,7 +326,7 @@ static size_t field_end(const uint8_t *head, size_t n, size_t at) {
 }
 
 /* Whether the field that is written as s, `"name":value`, is hidden. */
-static bool is_hidden(const uint8_t *s, size_t n, uint64_t hidden) {
+static bool is_hidden(const uint8_t *s, size_t n, uint32_t hidden) {
     static const char twin[] = "_base64";
     const size_t more = sizeof twin - 1;
     const uint8_t *end = n > 2 ? memchr(s + 1, '"', n - 1) : NULL;
@@ -337,7 +340,7 @@ static bool is_hidden(const uint8_t *s, size_t n, uint64_t hidden) {
 
 /* Copies what is not hidden of a head without its last brace. Returns its end. */
 static uint8_t *put_shown(uint8_t *out, const uint8_t *head, size_t n,
-                          uint64_t hidden) {
+                          uint32_t hidden) {
     static const char no_headers[] = "\"headers\":null";
     uint8_t *p = out;
     *p++ = '{';
@@ -364,8 +367,8 @@ static uint8_t *put_shown(uint8_t *out, const uint8_t *head, size_t n,
 
 int hf_record_line(hf_encoder *e, const uint8_t *head, size_t head_len,
                    const uint8_t *body, size_t n, uint64_t form) {
-    uint32_t how = form & ((1 << FORM_BITS) - 1);
-    uint64_t hidden = form >> FORM_BITS;
+    uint32_t how = (uint16_t)form;
+    uint32_t hidden = (uint32_t)(form >> HIDDEN_AT);
     body_plan plan = {.shown = n > 0 && how > 0};
     hf_buf *b = &e->scratch;
     draft d = {.scratch = b, .by_ref = true};

@@ -27,7 +27,11 @@ _CODECS = {
     "x-mac-cyrillic": "mac_cyrillic",
     "x-user-defined": "latin-1",
 }
-_AS_BASE64 = 1  # the form of a body that nothing is known of
+# Of a frame's form, as csrc/record.c has it.
+_AS_BASE64 = 1  # nothing is known of the body
+_TOLD = 1 << 63  # status and error are told there
+_FAILED = 1 << 62
+_STATUS_AT, _STATUS = 48, 0x3FFF
 _INEXACT = frozenset({float, list, dict})  # what a large integer is read as, or inside
 _BOMS = {
     "utf-8": codecs.BOM_UTF8,
@@ -143,7 +147,7 @@ class Result:
         self._line = line
         self._content = content
         self._seq = seq
-        self._form = form  # of the body in `ndjson`: csrc/record.h
+        self._form = form
         self._provisional = provisional  # the engine waits for a word on it
         self._data: dict[str, Any] | None = None
         self._headers: Headers | None = None
@@ -241,7 +245,10 @@ class Result:
     @property
     def status_code(self) -> int | None:
         """The HTTP status; None when no final status line came."""
-        return self.record.get("status_code")
+        if self._form < _TOLD:
+            status: int | None = self.record.get("status_code")
+            return status
+        return self._form >> _STATUS_AT & _STATUS or None
 
     @property
     def ok(self) -> bool:
@@ -313,6 +320,8 @@ class Result:
     @property
     def error(self) -> Error | None:
         """The error; None for any HTTP answer, 404 included."""
+        if _TOLD <= self._form < _TOLD + _FAILED:
+            return None
         error = self.record.get("error")
         return None if error is None else Error(**error)
 

@@ -216,3 +216,18 @@ def test_what_is_no_record_makes_no_line(parts: Any) -> None:
 def test_no_form_does_harm(form: int) -> None:
     line = Result(b"{}", b"abc\xff", 1, form).ndjson()
     assert json.loads(line).keys() <= {"body", "body_base64"}
+
+
+@pytest.mark.parametrize(("status", "failed"), [(200, 0), (0, 1), (999, 1), (404, 0)])
+def test_a_form_tells_status_and_error_without_parsing(
+    status: int, failed: int
+) -> None:
+    form = 1 << 63 | failed << 62 | status << 48 | 1
+    result = Result(b"no JSON", b"", 1, form)
+    assert result.status_code == (status or None)
+    if failed:
+        with pytest.raises(jsonio.JsonDecodeError):
+            _ = result.error
+    else:
+        assert result.error is None
+        assert result.ok == (status < 400)

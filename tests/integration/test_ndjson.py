@@ -125,6 +125,9 @@ def test_the_line_of_each_outcome_is_that_of_a_run(
         results = list(fetcher.map(inputs))
     assert len(results) == len(inputs) > 30
     assert any(len(result.attempts) > 1 for result in results)
+    for result in results:
+        bare = Result(result.line, result.content)  # which reads all in the line
+        assert (bare.status_code, bare.error) == (result.status_code, result.error)
     same(lines, results)
 
 
