@@ -128,6 +128,7 @@ class Run:
             out = open_sink(
                 sink,
                 append=append,
+                alone=True,
                 policy=_policy(self._options),
                 given_up=self._stop.is_set,
             )

@@ -40,7 +40,7 @@ class Writer(threading.Thread):
         self._lock = threading.Lock()  # over the next two
         self._closes = False
         self._over = True  # until it runs
-        self.failure: Exception | None = None
+        self.failure: BaseException | None = None
         sink.given_up = lambda: self._given_up
 
     def give_up(self) -> None:
@@ -78,7 +78,7 @@ class Writer(threading.Thread):
             return
         except OSError as exc:
             self.failure = self._told(exc.errno, exc.strerror or str(exc))
-        except Exception as exc:  # noqa: BLE001 - a sink of the caller's may raise all
+        except BaseException as exc:  # noqa: BLE001 - a sink of the caller's raises all
             self.failure = exc
         tell = self._failed()
         if self.failure is not None and tell is not None:

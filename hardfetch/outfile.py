@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import select
 import socket
@@ -20,6 +21,8 @@ _PATIENCE_MS = 200  # how long a stop may go unnoticed while nobody reads
 _PIECE = 1 << 20  # bytes of one write to what may make it wait
 _WHOLE = 1 << 30  # and to a file: each write has to wait for the interpreter's lock
 _BLOCK = 64 << 10
+TAKEN = "another run is writing to it"
+REMOVED = "it was removed while it was written"
 
 
 class FdOut:
@@ -86,6 +89,38 @@ class FdOut:
             self._own = -1
         if self._socket is not None:
             self._socket.close()
+
+
+def claim(fd: int) -> None:
+    """Keep other runs from a file as long as fd is open. Raises OSError: one has it.
+
+    Where a file system knows no locks, nothing is kept and nothing raised.
+    """
+    _lock(fd, fcntl.LOCK_EX)
+
+
+def is_claimed(fd: int) -> bool:
+    """Return whether a run writes to the file; fd is to be closed soon."""
+    try:
+        _lock(fd, fcntl.LOCK_SH)
+    except OSError:
+        return True
+    return False
+
+
+def _lock(fd: int, how: int) -> None:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OSError(errno.EBUSY, TAKEN) from None
+    except OSError:
+        pass
+
+
+def refuse_removed(fd: int) -> None:
+    """Raise OSError when the file has no name any more: nobody will find it."""
+    if os.fstat(fd).st_nlink == 0:
+        raise OSError(errno.ENOENT, REMOVED)
 
 
 def sync_folder(path: str) -> None:

@@ -6,6 +6,7 @@ name until it is complete, and appears under its own by a rename.
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from contextlib import suppress
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from hardfetch.errors import SinkError
-from hardfetch.outfile import FdOut, sync_folder
+from hardfetch.outfile import REMOVED, FdOut, sync_folder
 from hardfetch.sink import Sink
 
 if TYPE_CHECKING:
@@ -104,8 +105,11 @@ class LocalOut:
         """Close, and rename a part."""
         if self._policy.fsync != "never":
             self.sync()
+        removed = self._out.regular and os.fstat(self._fd).st_nlink == 0
         self._out.close()
         os.close(self._fd)
+        if removed:
+            raise OSError(errno.ENOENT, REMOVED)
         if self._final is not None:
             os.rename(self._path, self._final)  # noqa: PTH104 - bytes stay as given
             if self._policy.fsync != "never":

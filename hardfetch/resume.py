@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from hardfetch._ffi import CODES, OK, error_text, ffi, lib
 from hardfetch.errors import OptionError, SinkError
+from hardfetch.outfile import TAKEN, is_claimed
 from hardfetch.packing import packing_of
 from hardfetch.shelves import (
     INCOMPLETE,
@@ -210,10 +210,17 @@ def _read_remote(
 def _read_file(
     earlier: Earlier, path: str, packing: Packing | None, *, may_be_cut: bool
 ) -> None:
-    with suppress(FileNotFoundError), Path(path).open("rb", 0) as file:
+    try:
+        status = Path(path).stat()
+    except FileNotFoundError:
+        return
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        # Before it is opened: nobody may be at the other end of a FIFO.
+        raise OptionError(f"resume: {path} is no regular file")
+    with Path(path).open("rb", 0) as file:
+        if is_claimed(file.fileno()):
+            raise OptionError(f"resume: {path}: {TAKEN}")
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OptionError(f"resume: {path} is no regular file")
         end = _read(earlier, file, path, packing, may_be_cut=may_be_cut)
         if end < status.st_size or path.endswith(INCOMPLETE):
             earlier.cut(path, end)

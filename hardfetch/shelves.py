@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardfetch.errors import OptionError, SinkError
+from hardfetch.outfile import claim
 from hardfetch.parts import LocalOut
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class PartShelf:
         path = hidden(final)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         fd = os.open(path, flags, 0o666)
+        claim(fd)
         self._part += 1
         self.name = final
         return LocalOut(fd, path, final, given_up, policy)

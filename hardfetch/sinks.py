@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hardfetch.errors import OptionError, SinkError
-from hardfetch.outfile import FdOut, cut_torn_line, mend_lines
+from hardfetch.outfile import (
+    FdOut,
+    claim,
+    cut_torn_line,
+    mend_lines,
+    refuse_removed,
+)
 from hardfetch.packing import packing_of
 from hardfetch.parts import SYNC_SECONDS, FileShelf, LineSink, Policy
 from hardfetch.shelves import (
@@ -30,6 +36,8 @@ from hardfetch.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from hardfetch.packing import Packing
 
     class _RawWriter(Protocol):
         """What an `NdjsonWriter` is to a run: it takes whole lines."""
@@ -60,7 +68,10 @@ class FdSink(Sink):
         self.fd: int | None = fd
         self._owner = owner
         self._policy = policy
-        self._regular = stat.S_ISREG(os.fstat(fd).st_mode)
+        status = os.fstat(fd)
+        self._regular = stat.S_ISREG(status.st_mode)
+        # A file that the caller has opened may well be without a name.
+        self._named = owner is not None and self._regular and status.st_nlink > 0
         self._out: FdOut | None = None
         self._synced = time.monotonic()
         self._finished = False
@@ -81,7 +92,8 @@ class FdSink(Sink):
         return self._out
 
     def tick(self) -> None:
-        """Sync each second, if that is the policy."""
+        """Sync each second, if that is the policy; look whether the file is there."""
+        self._look()
         if self._policy.fsync == "interval" and self._regular and self.fd is not None:
             now = time.monotonic()
             if now - self._synced >= SYNC_SECONDS:
@@ -91,8 +103,13 @@ class FdSink(Sink):
     def finish(self) -> None:
         """Sync, if that is the policy."""
         self._finished = True
+        self._look()
         if self._policy.fsync != "never" and self._regular and self.fd is not None:
             os.fsync(self.fd)
+
+    def _look(self) -> None:
+        if self._named and self.fd is not None:
+            refuse_removed(self.fd)
 
     def close(self) -> None:
         """Close a descriptor opened here; without finish, cut what is half a line."""
@@ -123,7 +140,12 @@ class FileSink(Sink):
         view = memoryview(data)
         while view and not self.given_up():
             taken = self._target.write(view)
-            view = view[taken if isinstance(taken, int) else len(view) :]
+            if not isinstance(taken, int):
+                return
+            if not 0 <= taken <= len(view):
+                reason = f"write() said {taken} of {len(view)} bytes"
+                raise SinkError(errno.EIO, reason, self.name)
+            view = view[taken:]
 
     def finish(self) -> None:
         """Flush, where the object can."""
@@ -154,6 +176,7 @@ def open_sink(
     sink: Any,
     *,
     append: bool = False,
+    alone: bool = False,
     policy: Policy = Policy(),  # noqa: B008 - frozen
     given_up: Callable[[], bool] = _never,
 ) -> Sink:
@@ -161,14 +184,24 @@ def open_sink(
 
     A path with `{part}` is that of rotated parts, one ending in .gz or .zst is packed.
     Without `append` a file is emptied first; with it, half a line at its end is cut.
+    With `alone` a file is refused that another run writes to.
     A FIFO is waited for until somebody reads it, or until `given_up` says True.
     Raises SinkError when it cannot be written to, OptionError for what is no sink.
     """
     if isinstance(sink, (str, os.PathLike)):
         name = os.fspath(sink)
-        return _open_name(name, append=append, policy=policy, given_up=given_up)
+        path = os.fsdecode(name)
+        if not _is_plain(path, policy):
+            return _open_parts(path, append=append, policy=policy)
+        packing = packing_of(path)  # which may lack its library
+        file = _open_file(path, append=append, alone=alone, given_up=given_up)
+        return _plain_sink(file, path, packing, append=append, policy=policy)
     if policy.rotate_size is not None or policy.rotate_time is not None:
         raise OptionError("rotate_size: only a path with {part} can be rotated")
+    return _open_object(sink, policy)
+
+
+def _open_object(sink: Any, policy: Policy) -> Sink:
     if isinstance(sink, int) and not isinstance(sink, bool):
         return FdSink(_writable(sink), f"descriptor {sink}", policy)
     if hasattr(sink, "write_raw"):
@@ -228,37 +261,41 @@ def status_of(sink: Any) -> os.stat_result | None:
         return None
 
 
-def _open_name(
-    name: str | bytes,
-    *,
-    append: bool,
-    policy: Policy,
-    given_up: Callable[[], bool],
-) -> Sink:
-    text = os.fsdecode(name)
-    template = Template.of(text)
-    if template is None and (policy.rotate_size or policy.rotate_time):
+def _is_plain(name: str, policy: Policy) -> bool:
+    """Return whether it is the path of one file. Raises OptionError: of none."""
+    if not name:
+        raise OptionError("sink: the path is empty")
+    if Template.of(name) is not None:
+        return False
+    if policy.rotate_size or policy.rotate_time:
         raise OptionError("rotate_size: give {part} in the output's name")
-    packing = packing_of(text)
-    if URL.match(text):
-        return LineSink(_remote(text, template, append=append), packing, policy)
-    if template is not None:
-        whole, cut = parts_of(template)
-        if (whole or cut) and not append:
-            raise OptionError(
-                f"sink: parts of an earlier run are there, as {(whole + cut)[0]}; "
-                "resume, or remove them"
-            )
-        shelf = PartShelf(template, next_number(template, *whole, *cut))
-        return LineSink(shelf, packing, policy)
-    file = _open_file(text, append=append, given_up=given_up)
+    return not URL.match(name)
+
+
+def _open_parts(name: str, *, append: bool, policy: Policy) -> Sink:
+    template, packing = Template.of(name), packing_of(name)
+    if template is None or URL.match(name):
+        return LineSink(_remote(name, template, append=append), packing, policy)
+    whole, cut = parts_of(template)
+    if (whole or cut) and not append:
+        raise OptionError(
+            f"sink: parts of an earlier run are there, as {(whole + cut)[0]}; "
+            "resume, or remove them"
+        )
+    shelf = PartShelf(template, next_number(template, *whole, *cut))
+    return LineSink(shelf, packing, policy)
+
+
+def _plain_sink(
+    file: io.FileIO, name: str, packing: Packing | None, *, append: bool, policy: Policy
+) -> Sink:
     if append:
         (mend_lines if packing is None else packing.mend)(file.fileno())
-    if packing is not None:
-        fd = os.dup(file.fileno())
-        file.close()
-        return LineSink(FileShelf(text, fd), packing, policy)
-    return FdSink(file.fileno(), text, policy, file)
+    if packing is None:
+        return FdSink(file.fileno(), name, policy, file)
+    fd = os.dup(file.fileno())
+    file.close()
+    return LineSink(FileShelf(name, fd), packing, policy)
 
 
 def _remote(url: str, template: Template | None, *, append: bool) -> RemoteShelf:
@@ -277,23 +314,28 @@ def _remote(url: str, template: Template | None, *, append: bool) -> RemoteShelf
     return RemoteShelf(url, template, next_number(template, *parts))
 
 
-def _open_file(name: str, *, append: bool, given_up: Callable[[], bool]) -> io.FileIO:
+def _open_file(
+    name: str, *, append: bool, alone: bool, given_up: Callable[[], bool]
+) -> io.FileIO:
     try:
         if Path(name).is_fifo():
             return io.FileIO(_open_fifo(name, given_up), "wb")
-        return _append_to(name, empty=not append)
+        return _append_to(name, empty=not append, alone=alone)
     except OSError as exc:
         raise SinkError(exc.errno, exc.strerror, name) from None
     except ValueError as exc:  # a NUL in the name
         raise SinkError(errno.EINVAL, str(exc), name) from None
 
 
-def _append_to(name: str, *, empty: bool) -> io.FileIO:
+def _append_to(name: str, *, empty: bool, alone: bool) -> io.FileIO:
     # Opened by the file object, so that no exception can come between the two. All
     # writes go to the end, wherever that is: somebody may cut the file meanwhile.
     file = io.FileIO(name, "ab")
     status = os.fstat(file.fileno())
-    if empty and stat.S_ISREG(status.st_mode) and status.st_size:
+    regular = stat.S_ISREG(status.st_mode)
+    if alone and regular:
+        claim(file.fileno())
+    if empty and regular and status.st_size:
         file.truncate(0)
     return file
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -163,3 +165,76 @@ def test_a_file_without_end_is_refused_by_its_options_name(
     assert f"--{option}" in text or "proxy file" in text
     assert "it holds more than" in text
     assert "Traceback" not in text
+
+
+def test_an_output_that_is_removed_is_told_at_once(urls: Path, tmp_path: Path) -> None:
+    for name in ("out", "out.gz"):
+        out, fifo = tmp_path / name, tmp_path / f"{name}.in"
+        os.mkfifo(fifo)
+        process = subprocess.Popen(
+            [*HARDFETCH, str(fifo), "-o", str(out)], stderr=subprocess.PIPE
+        )
+        try:
+            with fifo.open("w") as lines:
+                wait_until(out.exists)
+                out.unlink()
+                lines.write(urls.read_text())
+            _, text = process.communicate(timeout=LIMIT)
+        finally:
+            process.kill()
+            process.wait()
+        assert process.returncode == 4
+        told = f"hardfetch: {out}: it was removed while it was written\n"
+        assert text.decode() == told
+
+
+def test_what_the_caller_opened_may_have_no_name(urls: Path, tmp_path: Path) -> None:
+    with tempfile.TemporaryFile(dir=tmp_path) as out, hardfetch.Fetcher() as fetcher:
+        fetcher.run(urls, out.fileno())
+        fetcher.run(urls, f"/proc/self/fd/{out.fileno()}")
+        out.seek(0)
+        assert len(out.readlines()) == 20
+
+
+@pytest.mark.parametrize("name", ["out", "out.gz"])
+def test_two_runs_never_share_an_output(urls: Path, tmp_path: Path, name: str) -> None:
+    out, fifo = tmp_path / name, tmp_path / "in"
+    os.mkfifo(fifo)
+    process = subprocess.Popen([*HARDFETCH, str(fifo), "-o", str(out)])
+    try:
+        with fifo.open("w") as lines:
+            wait_until(lambda: is_locked(out))
+            for options, exit_code in (((), 4), (("--resume",), 2)):
+                code, text = run(urls, "-o", out, *options)
+                assert code == exit_code
+                assert "another run is writing to it" in text
+            lines.write(urls.read_text())
+        assert process.wait(LIMIT) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert run(urls, "-o", out, "--resume")[0] == 0  # it is free again
+    data = out.read_bytes()
+    data = gzip.decompress(data) if name.endswith("gz") else data
+    assert len(data.splitlines()) == 20
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds a lock of the file; without touching it."""
+    if not path.exists():
+        return False
+    return f":{path.stat().st_ino} " in Path("/proc/locks").read_text()
+
+
+def test_resume_does_not_wait_for_a_fifo(urls: Path, tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    code, text = run(urls, "-o", fifo, "--resume")
+    assert code == 2
+    assert "no regular file" in text
+
+
+def test_an_output_without_a_name_is_a_wrong_option(urls: Path) -> None:
+    code, text = run(urls, "-o", "")
+    assert code == 2
+    assert "the path is empty" in text

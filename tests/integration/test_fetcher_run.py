@@ -218,6 +218,29 @@ class TestRun:
         with pytest.raises(ZeroDivisionError):
             fetcher.run([site.url("/1k")] * 5, Broken())
 
+    @pytest.mark.parametrize("raised", [KeyboardInterrupt, SystemExit, GeneratorExit])
+    def test_whatever_a_sink_raises_is_raised(
+        self, site: FaultSite, fetcher: Fetcher, raised: type[BaseException]
+    ) -> None:
+        class Torn:
+            def write(self, data: Any) -> int:
+                raise raised(len(data))
+
+        with pytest.raises(raised):
+            fetcher.run([site.url("/1k")] * 5, Torn())
+
+    @pytest.mark.parametrize("said", [-1, 1 << 30])
+    def test_a_sink_that_counts_wrong_is_no_sink(
+        self, site: FaultSite, fetcher: Fetcher, said: int
+    ) -> None:
+        class Liar:
+            def write(self, data: Any) -> int:
+                del data
+                return said
+
+        with pytest.raises(errors.SinkError, match=f"said {said} of"):
+            fetcher.run([site.url("/1k")] * 5, Liar())
+
     def test_a_stop_leaves_unanswered_inputs_without_record(
         self, site: FaultSite
     ) -> None:
