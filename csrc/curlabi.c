@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "magazine.h"
+
 /* 7.87: QUICK_EXIT and CA_CACHE_TIMEOUT, without which a dead name server blocks the
  * loop and each handshake parses the CA bundle again. */
 #define OLDEST 0x075700u
@@ -69,7 +71,7 @@ int hf_curl_load(hf_curl *c, const char *path, hf_errbuf err) {
                        c->version >> 16, c->version >> 8 & 0xff, c->version & 0xff,
                        path);
     }
-    int rc = c->curl_global_init(CURL_GLOBAL_ALL);
+    int rc = hf_magazine_init_libcurl(c);
     if (rc != 0) {
         return hf_fail(err, HF_ELIB, "curl_global_init failed with code %d", rc);
     }

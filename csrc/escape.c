@@ -1,5 +1,6 @@
 #include "escape.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "cpu.h"
@@ -34,6 +35,44 @@ static inline uint8_t *put_escape(uint8_t *o, uint8_t c) {
     memcpy(o, &escapes[c], 8);
     return o + escapes[c].len;
 }
+
+/* Not 0 when one of the eight bytes is no ASCII or needs an escape. Taking one from a
+ * byte sets its high bit where it was 0; a borrow comes from such a byte only. */
+static inline uint64_t odd_bytes(uint64_t w) {
+    const uint64_t each = 0x0101010101010101u;
+    uint64_t quote = (w ^ each * '"') - each;
+    uint64_t backslash = (w ^ each * '\\') - each;
+    uint64_t del = (w ^ each * 0x7f) - each;
+    return (w | (w - each * 0x20) | quote | backslash | del) & each * 0x80;
+}
+
+static inline uint64_t copy_word(uint8_t *out, const uint8_t *s) {
+    uint64_t w;
+    memcpy(&w, s, 8);
+    memcpy(out, &w, 8);
+    return odd_bytes(w);
+}
+
+/* Copies n bytes. Returns false when they are no ASCII or one needs an escape. Names
+ * and values of headers are short and plain, and a request has some twenty: they are
+ * done before a kernel has loaded its tables. */
+static inline bool copy_plain(uint8_t *out, const uint8_t *s, size_t n) {
+    uint64_t odd = 0;
+    if (n < 8) {
+        for (size_t i = 0; i < n; i++) {
+            out[i] = s[i];
+            odd |= s[i] >= 0x80 || escapes[s[i]].len != 0;
+        }
+        return odd == 0;
+    }
+    for (size_t i = 0; i + 8 < n; i += 8)
+        odd |= copy_word(out + i, s + i);
+    odd |= copy_word(out + n - 8, s + n - 8);
+    return odd == 0;
+}
+
+/* Bytes up to which that is worth a try. */
+enum { SHORT = 64 };
 
 /* Writes \u0080 to \u009f. */
 static inline uint8_t *put_c1(uint8_t *o, uint8_t c) {
@@ -102,6 +141,8 @@ size_t hf_json_escape_latin1(uint8_t *out, const uint8_t *s, size_t n) {
 int64_t hf_json_escape_utf8(uint8_t *out, const uint8_t *s, size_t n) {
     const size_t piece = 8192; /* read twice, so it should stay in the first cache */
     uint8_t *o = out;
+    if (n <= SHORT && copy_plain(out, s, n))
+        return (int64_t)n;
     while (n > 0) {
         size_t take = n;
         if (n > piece) {
@@ -324,6 +365,8 @@ VBMI2 size_t hf_json_escape_vbmi2(uint8_t *out, const uint8_t *s, size_t n) {
 }
 
 size_t hf_json_escape(uint8_t *out, const uint8_t *s, size_t n) {
+    if (n <= SHORT && copy_plain(out, s, n))
+        return n;
     if (hf_cpu_has_vbmi2())
         return hf_json_escape_vbmi2(out, s, n);
     if (hf_cpu_has_avx2())

@@ -6,6 +6,7 @@
 
 #include "attempt.h"
 #include "clock.h"
+#include "magazine.h"
 
 /* How often the clock is read: events, or us of work. */
 #define CLOCK_EVENTS 64
@@ -411,11 +412,13 @@ static void iterate(hf_loop *l) {
 
 static void *run(void *arg) {
     hf_loop *l = arg;
+    hf_magazine_open();
     l->now = hf_now();
     while (!l->lost && hf_load(&l->quit, HF_ACQUIRE) == 0) {
         iterate(l);
     }
     free_all(l);
+    hf_magazine_close();
     hf_store(&l->ended, 1, HF_RELEASE);
     return NULL;
 }
