@@ -33,6 +33,7 @@ _PASSWORD = re.compile(r"((?:/|^['\"]|[,\s])[^/?#\s:@]*:)[^\s]*@")
 _MAX_DIGITS = 20  # no count is longer
 _MAX_SECONDS = 31e6  # the core takes a year, and the hard limit comes on top
 _MAX_SIZE = 1 << 50
+_MAX_TOLD = 2000  # characters of what an exception says
 
 
 def near_miss(name: str, names: Iterable[str]) -> str:
@@ -50,6 +51,19 @@ def shown(value: Any) -> str:
     text = _PASSWORD.sub(r"\1***@", text)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def described(exc: BaseException) -> str:
+    """Return an exception in one line of valid text: its class and what it says."""
+    name = type(exc).__name__
+    try:
+        text = str(exc)
+    except Exception:  # noqa: BLE001 - any __str__, of an exception of the caller's
+        text = ""
+    text = " ".join(text[: 2 * _MAX_TOLD].split())
+    text = text.encode("utf-8", "backslashreplace").decode()
+    text = text if len(text) <= _MAX_TOLD else text[: _MAX_TOLD - 3] + "..."
+    return f"{name}: {text}" if text else name
 
 
 def read_file(path: Path, most: int) -> bytes:

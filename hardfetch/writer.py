@@ -245,8 +245,7 @@ class NdjsonWriter:
             text = exc.strerror or str(exc)
             self._failure = SinkError(exc.errno or errno.EIO, text, self.name)
         except BaseException as exc:  # noqa: BLE001 - a sink of the caller's raises all
-            text = f"{type(exc).__name__}: {exc}"
-            self._failure = SinkError(errno.EIO, text, self.name)
+            self._failure = SinkError(errno.EIO, values.described(exc), self.name)
         finally:
             if self._failure is not None:
                 self._state = _FAILED

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -115,6 +116,29 @@ def test_a_task_that_fails_says_why_in_one_line() -> None:
     result = run_task(payload(), broken, timeout=5)
     assert (result.status, result.value) == ("failed", None)
     assert result.message == "ValueError: no such thing"
+
+
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (MuteError(), "MuteError"),
+        (ValueError("a\0\ud800"), "ValueError: a\0\\ud800"),
+        (ValueError("x" * 10_000_000), f"ValueError: {'x' * 1997}..."),
+        (GeneratorExit(), "GeneratorExit"),
+        (asyncio.CancelledError("gone"), "CancelledError: gone"),
+    ],
+)
+def test_whatever_a_task_raises_is_told(raised: BaseException, message: str) -> None:
+    def broken() -> None:
+        raise raised
+
+    result = run_task(payload(), broken, timeout=5)
+    assert (result.status, result.message) == ("failed", message)
 
 
 def test_a_task_that_exits_fails_and_a_timeout_of_its_own_is_no_limit_of_ours() -> None:

@@ -240,6 +240,20 @@ class TestFailures:
         with pytest.raises(SinkError, match="ZeroDivisionError"):
             writer.close()
 
+    def test_a_sink_may_raise_what_has_no_text(self) -> None:
+        class Mute(BaseException):
+            def __str__(self) -> str:
+                raise ValueError("no text")
+
+        class Broken(io.BytesIO):
+            def write(self, data: Any) -> int:
+                raise Mute(len(data))
+
+        writer = NdjsonWriter(Broken())
+        writer.write(1)
+        with pytest.raises(SinkError, match="Mute"):
+            writer.close()
+
     def test_after_close_nothing_is_taken(self, tmp_path: Path) -> None:
         writer = NdjsonWriter(tmp_path / "x")
         writer.write(1)

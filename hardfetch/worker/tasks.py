@@ -57,6 +57,10 @@ def get_task(name: str) -> Callable[..., Any]:
         raise UnknownTaskError(f"no task is registered as {name!r}{hint}") from None
 
 
+# What a function ends with; what others end it with, as KeyboardInterrupt, passes.
+_ENDS = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
+
+
 def run_task(
     payload: TaskPayload,
     function: Callable[..., Any],
@@ -87,8 +91,8 @@ def run_task(
             value = function(*args, **kwargs)
             if inspect.iscoroutine(value):
                 value = asyncio.run(value)
-    except (Exception, SystemExit) as exc:  # noqa: BLE001 - the result tells of it
-        status, message = "failed", describe(exc)
+    except _ENDS as exc:
+        status, message = "failed", values.described(exc)
     elapsed = time.monotonic() - start
     if guard.expired:
         value = None
@@ -100,9 +104,3 @@ def run_task(
         elapsed_time=elapsed,
         value=value,
     )
-
-
-def describe(exc: BaseException) -> str:
-    """Return an exception in one line."""
-    text = " ".join(str(exc).split())
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
