@@ -158,7 +158,8 @@ typedef struct hf_event {
     int64_t left;          /* us until the job's deadline; -1 = none */
     int32_t pair_failures; /* in a row of this exit with this host, this one included */
     int64_t exit_quiet;    /* us since the exit answered anybody last; -1 = never */
-    char retry_after[64];  /* all such headers, one a line, what is too long left out */
+    char retry_after[64];  /* all such headers, one a line, what is too long left out;
+                              where origin is the proxy, of its refusal */
     char date[64];         /* the first one, for the server's clock; "" = none */
     char session[64];      /* cut */
     char host[256];        /* host:port that was asked last, cut */

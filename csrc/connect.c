@@ -2,6 +2,7 @@
  * request, and closing it. The first half of transfer.h's callbacks, in life order.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -263,6 +264,38 @@ static int on_ready(void *data, char *ip, char *local_ip, int port, int local_po
     }
     LEAVE(t);
     return CURL_PREREQFUNC_OK;
+}
+
+/* libcurl keeps the headers of an answer to CONNECT, although it shows them to no
+ * callback. */
+static bool copy_connect_header(const hf_transfer *t, const char *name, char *out,
+                                size_t cap) {
+    const hf_curl *c = t->identity->loop->curl;
+    struct curl_header *h = NULL;
+    if (c->curl_easy_header == NULL ||
+        c->curl_easy_header(t->easy, name, 0, CURLH_CONNECT, -1, &h) != 0) {
+        return false;
+    }
+    size_t n = strlen(h->value);
+    n = n < cap - 1 ? n : cap - 1;
+    memcpy(out, h->value, n);
+    out[n] = '\0';
+    return n > 0;
+}
+
+void hf_transfer_note_refusal(hf_transfer *t) {
+    hf_refusal told = {.date = ""};
+    if (!copy_connect_header(t, "Retry-After", told.retry_after,
+                             sizeof told.retry_after)) {
+        return;
+    }
+    copy_connect_header(t, "Date", told.date, sizeof told.date);
+    if (t->resp->refusal == NULL) {
+        t->resp->refusal = malloc(sizeof told);
+    }
+    if (t->resp->refusal != NULL) { /* else it is as if nothing was told */
+        *t->resp->refusal = told;
+    }
 }
 
 void hf_connect_set_callbacks(hf_transfer *t) {

@@ -310,6 +310,17 @@ typedef struct hf_zstd_out {
     size_t pos;
 } hf_zstd_out;
 
+struct curl_header {
+    char *name;
+    char *value;
+    size_t amount;
+    size_t index;
+    unsigned origin;
+    void *anchor;
+};
+
+enum { CURLH_CONNECT = 1 << 2 };
+
 enum {
     HF_Z_NO_FLUSH = 0,
     HF_Z_OK = 0,
@@ -363,6 +374,9 @@ enum {
 #define HF_CURL_OPTIONAL(X)                                                           \
     X(int, curl_easy_impersonate,                                                     \
       (CURL * easy, const char *target, int default_headers))                         \
+    X(int, curl_easy_header,                                                          \
+      (CURL * easy, const char *name, size_t index, unsigned origin, int request,     \
+       struct curl_header **out))                                                     \
     X(int, curl_global_init_mem,                                                      \
       (long flags, void *(*m)(size_t), void (*f)(void *), void *(*r)(void *, size_t), \
        char *(*s)(const char *), void *(*c)(size_t, size_t)))                         \

@@ -277,6 +277,9 @@ static void failed(hf_transfer *t, int code, hf_outcome *o) {
     hf_ending e;
     fill_ending(t, code, HF_DUE_NONE, &e);
     hf_outcome_classify(&e, o);
+    if (e.connectcode != 0 && o->phase == HF_P_PROXY) {
+        hf_transfer_note_refusal(t);
+    }
     if (o->type == HF_T_INCOMPLETE && o->truncated == HF_TRUNC_DISCONNECT) {
         tell_length(t, o);
     }

@@ -39,6 +39,8 @@ void hf_response_new_head(hf_response *r) {
 
 void hf_response_new_hop(hf_response *r) {
     hf_response_new_head(r);
+    free(r->refusal);
+    r->refusal = NULL;
     r->reused = false;
     r->remote_port = 0;
     r->remote_ip[0] = '\0';
@@ -58,6 +60,8 @@ void hf_response_reset(hf_response *r, size_t keep) {
 
 void hf_response_free(hf_response *r) {
     free_hops(r);
+    free(r->refusal);
+    r->refusal = NULL;
     free(r->hops);
     r->hops = NULL;
     r->cap_hops = 0;

@@ -27,6 +27,12 @@ typedef struct hf_hop {
     uint8_t *location; /* raw; owned, in one block with url */
 } hf_hop;
 
+/* What a proxy told with its refusal of CONNECT; texts are cut. */
+typedef struct hf_refusal {
+    char retry_after[64];
+    char date[64]; /* of its clock, "" = not told */
+} hf_refusal;
+
 typedef struct hf_response {
     struct hf_response *next; /* in the shard's pool while free */
     int32_t status;           /* of the final response, 0 = none came */
@@ -54,6 +60,7 @@ typedef struct hf_response {
     int32_t head_cookies; /* those of this head */
     int32_t n_hops;
     int32_t cap_hops;
+    hf_refusal *refusal; /* owned; NULL = none that tells how long to wait */
     hf_url final;        /* where the last hop led; text NULL without hops; owned */
     int32_t remote_port; /* 0 = not connected */
     char remote_ip[64];

@@ -79,7 +79,11 @@ bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now) {
     if (hf_method_idempotent(hf_request_method(s->settings, r))) {
         ev.flags |= HF_EV_IDEMPOTENT;
     }
-    if (r->response != NULL) {
+    const hf_refusal *refusal = r->response != NULL ? r->response->refusal : NULL;
+    if (refusal != NULL) {
+        memcpy(ev.retry_after, refusal->retry_after, sizeof ev.retry_after);
+        memcpy(ev.date, refusal->date, sizeof ev.date);
+    } else if (r->response != NULL) {
         copy_values(r->response, "retry-after", 8, ev.retry_after,
                     sizeof ev.retry_after);
         copy_values(r->response, "date", 1, ev.date, sizeof ev.date);

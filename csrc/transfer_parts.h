@@ -25,6 +25,9 @@ bool hf_transfer_encrypted(const hf_transfer *t);
  * a line, half a TLS record. That counts as its last byte. */
 void hf_transfer_listen(hf_transfer *t);
 
+/* Keeps what a proxy that has just refused CONNECT says of trying again. */
+void hf_transfer_note_refusal(hf_transfer *t);
+
 /* Sets the callbacks of connect.c. */
 void hf_connect_set_callbacks(hf_transfer *t);
 

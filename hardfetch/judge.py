@@ -243,6 +243,7 @@ def _failure(event: Any) -> Failure:
         wait = parse_retry_after(
             asked.split("\n"), wall_now=time.time(), date=_text(event.date) or None
         )
+    of_exit = ORIGINS[event.origin] == "proxy"  # it is the proxy that said so
     return Failure(
         seq=event.seq,
         host=_text(event.host),
@@ -256,7 +257,8 @@ def _failure(event: Any) -> Failure:
         elapsed=event.elapsed / 1e6,
         since=event.since / 1e6,
         left=None if event.left < 0 else event.left / 1e6,
-        retry_after=wait,
+        retry_after=None if of_exit else wait,
+        exit_retry_after=wait if of_exit else None,
         reused=bool(flags & _REUSED),
         sent=bool(flags & _SENT),
         idempotent=bool(flags & _IDEMPOTENT),

@@ -52,7 +52,8 @@ class Failure:
     elapsed: float = 0.0  # of this attempt
     since: float = 0.0  # since acceptance
     left: float | None = None  # until the job's deadline
-    retry_after: float | None = None  # as asked, None = not, or junk
+    retry_after: float | None = None  # as the site asked, None = not, or junk
+    exit_retry_after: float | None = None  # the same by the proxy, which refused
     reused: bool = False  # the connection had served before
     sent: bool = True  # request bytes may have reached the server
     idempotent: bool = True

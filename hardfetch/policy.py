@@ -228,6 +228,9 @@ class Policy:
             error=event.error,
             pair_failures=event.pair_failures,
         )
+        asked = self._asked_by_exit(event)
+        if asked > 0:
+            self.pool.rest(event.proxy, asked, now)
         return mark is Mark.SUSPECT
 
     def _decide(self, event: Failure, job: _Job | None, now: float) -> Verdict | Final:
@@ -235,6 +238,8 @@ class Policy:
         if isinstance(decision, Final):
             return decision
         found = self._find_exit(event, decision, job, now)
+        if isinstance(found, Verdict):
+            found = self._wait_for_refuser(event, found)
         if isinstance(found, Final):
             return found
         verdict = self._wait_for_gate(event, found, now)
@@ -254,6 +259,20 @@ class Policy:
             if at_site:
                 self.host_budgets.take(event.host)
         return verdict
+
+    def _asked_by_exit(self, event: Failure) -> float:
+        """Return the seconds for which its proxy does not want to be asked."""
+        asked = max(event.exit_retry_after or 0.0, 0.0)
+        return min(asked, self.retry.retry_after_cap)
+
+    def _wait_for_refuser(self, event: Failure, verdict: Verdict) -> Verdict | Final:
+        """Give the proxy its time where there is no other than the one that asked."""
+        wait = self._asked_by_exit(event)
+        if verdict.proxy_number != event.proxy or wait <= verdict.delay:
+            return verdict
+        if self.pool is not None and wait > self.pool.options.wait_limit:
+            return Final("no_exit")
+        return replace(verdict, delay=wait)
 
     def _wait_for_gate(self, event: Failure, verdict: Verdict, now: float) -> Verdict:
         wait = self.gates.until(event.host) - now

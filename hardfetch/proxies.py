@@ -18,7 +18,7 @@ import random
 from typing import TYPE_CHECKING
 
 from hardfetch.classify import Mark
-from hardfetch.outcome import AvoidExit, Choice, NoExit, ProxyRow
+from hardfetch.outcome import AvoidExit, Choice, NoExit
 from hardfetch.proxy import Proxy, parse_proxies
 from hardfetch.proxy_health import ExitState, PoolOptions, ProxyHealth
 from hardfetch.proxy_memory import PoolMemory
@@ -26,6 +26,8 @@ from hardfetch.proxy_shelf import ProxyShelf
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+    from hardfetch.outcome import ProxyRow
 
 __all__ = ["Choice", "NoExit", "PoolOptions", "Proxy", "ProxyHealth", "ProxyPool"]
 
@@ -94,8 +96,8 @@ class ProxyPool:
 
     def take_rows(self) -> tuple[ProxyRow, ...]:
         """Return the rows that changed since the last call."""
-        rows = [self._row(exit_, gone=True) for exit_ in self._gone]
-        rows += [self._row(self._exits[n]) for n in self._changed if n in self._exits]
+        rows = [exit_.row(gone=True) for exit_ in self._gone]
+        rows += [self._exits[n].row() for n in self._changed if n in self._exits]
         self._gone.clear()
         self._changed.clear()
         return tuple(rows)
@@ -104,19 +106,6 @@ class ProxyPool:
         """Return what C must know of hosts and exits, since the last call."""
         avoided, self._avoided = self._avoided, []
         return avoided
-
-    @staticmethod
-    def _row(exit_: ExitState, *, gone: bool = False) -> ProxyRow:
-        proxy = exit_.proxy
-        state = "up" if exit_.live else "dead" if exit_.dead else "benched"
-        return ProxyRow(
-            exit_.number,
-            proxy.url,
-            proxy.weight,
-            proxy.tier,
-            "gone" if gone else state,  # type: ignore[arg-type]  # mypy joins to str
-            exit_.until,
-        )
 
     def health(self, now: float) -> list[ProxyHealth]:
         """Return all exits for a summary, those that wasted most time first."""
@@ -298,6 +287,16 @@ class ProxyPool:
         exit_ = self._exits.get(number)
         if exit_ is not None:
             self._charge(exit_, started, elapsed, now)
+
+    def rest(self, number: int, seconds: float, now: float) -> None:
+        """Bench an exit for as long as it asked for, if it may be benched at all."""
+        exit_ = self._exits.get(number)
+        if exit_ is None or exit_.dead or now + seconds <= exit_.until:
+            return
+        if exit_.until or self._may_eject():
+            exit_.rest(now, seconds, self._rng.random())
+            self._shelf.bench(exit_)
+            self._change(exit_)
 
     def blocked(
         self, number: int, host: str, now: float, pair_failures: int = -1

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from hardfetch.errors import OptionError
+from hardfetch.outcome import ProxyRow
 
 if TYPE_CHECKING:
     from hardfetch.proxy import Proxy
@@ -190,6 +191,25 @@ class ExitState:
         self.benched_at = now
         self.until = now + bench * (1 + jitter / 10)
         self.probing = False
+
+    def rest(self, now: float, seconds: float, jitter: float) -> None:
+        """Bench it for as long as it asked for; that is no ejection."""
+        self.benched_at = now
+        self.until = now + seconds * (1 + jitter / 10)
+        self.probing = False
+
+    def row(self, *, gone: bool = False) -> ProxyRow:
+        """Return its line of the table from which C picks."""
+        proxy = self.proxy
+        state = "up" if self.live else "dead" if self.dead else "benched"
+        return ProxyRow(
+            self.number,
+            proxy.url,
+            proxy.weight,
+            proxy.tier,
+            "gone" if gone else state,  # type: ignore[arg-type]  # mypy joins to str
+            self.until,
+        )
 
     def health(self, now: float) -> ProxyHealth:
         """Return a copy for people."""

@@ -206,6 +206,70 @@ def test_a_wait_for_an_exit_is_bounded() -> None:
             assert 30.0 <= verdict.delay <= 33.1
 
 
+BUSY = replace(
+    FAILURE, error="proxy_refused", origin="proxy", sent=False, exit_retry_after=20.0
+)
+
+
+def test_an_exit_that_asks_for_time_rests_and_its_host_does_not() -> None:
+    pool = pool_of(3)
+    made = policy(pool)
+    verdict = one(made, replace(BUSY, proxy=1))
+    assert verdict.proxy_number in {0, 2}
+    assert verdict.delay < 1  # the others are not busy
+    (update,) = made.take_orders()  # and no gate is closed
+    assert isinstance(update, ProxyUpdate)
+    (row,) = update.rows
+    assert (row.number, row.state) == (1, "benched")
+    assert 120.0 <= row.until <= 122.0
+    assert state(pool, 1, 119.0) == "benched"
+    assert state(pool, 1, 123.0) == "probe"
+    assert next(e for e in pool.health(123.0) if e.number == 1).ejections == 0
+    # What left before it said so changes nothing, unless it asks for longer.
+    one(made, replace(BUSY, seq=2, host="b:1", proxy=1, exit_retry_after=5.0), 101.0)
+    assert not made.take_orders()
+    one(made, replace(BUSY, seq=3, host="c:1", proxy=1, exit_retry_after=60.0), 102.0)
+    assert state(pool, 1, 161.0) == "benched"
+    pool.succeeded(1, "h:80", 0.1, 170.0)
+    assert state(pool, 1, 170.0) == "up"
+
+
+def test_an_exit_may_not_ask_for_more_than_the_cap() -> None:
+    pool = pool_of(3)
+    made = policy(pool, retry_after_cap=40.0)
+    one(made, replace(BUSY, proxy=1, exit_retry_after=1e12))
+    assert state(pool, 1, 139.0) == "benched"
+    assert state(pool, 1, 145.0) == "probe"
+
+
+@pytest.mark.parametrize(("count", "number"), [(0, -1), (1, 0), (3, -1)])
+def test_where_there_is_no_other_way_the_retry_waits_for_it(
+    count: int, number: int
+) -> None:
+    pool = pool_of(count) if count else None
+    made = policy(pool)
+    verdict = one(made, replace(BUSY, proxy=number))
+    assert (verdict.retry, verdict.proxy_number) == (True, number)
+    assert verdict.delay == 20.0
+    assert not made.take_orders()
+    for left, denied in ((20.2, "deadline"), (21.0, "")):
+        event = replace(BUSY, seq=2, proxy=number, left=left)
+        assert one(made, event).denied == denied
+
+
+def test_a_pool_does_not_wait_longer_for_its_only_exit_than_for_any() -> None:
+    made = policy(pool_of(1, wait_limit=10.0))
+    assert one(made, replace(BUSY, proxy=0)).denied == "no_exit"
+
+
+def test_the_last_exits_are_used_whatever_they_ask_for() -> None:
+    pool = pool_of(2)
+    made = policy(pool)
+    one(made, replace(BUSY, proxy=0))
+    one(made, replace(BUSY, seq=2, proxy=1))
+    assert [state(pool, n, 101.0) for n in (0, 1)] == ["benched", "up"]
+
+
 def test_a_direct_request_is_repeated_directly() -> None:
     verdict = one(policy(pool_of(3)), FAILURE)
     assert (verdict.retry, verdict.proxy, verdict.proxy_number) == (True, "", -1)
@@ -299,6 +363,7 @@ EVENTS = st.builds(
     elapsed=st.floats(0, 20),
     left=st.none() | st.floats(0, 50),
     retry_after=st.none() | st.floats(-10, 1e13),
+    exit_retry_after=st.none() | st.floats(-10, 1e13),
     reused=st.booleans(),
     sent=st.booleans(),
     idempotent=st.booleans(),
