@@ -1,190 +1,28 @@
 #include "schedule.h"
 
-#include <arpa/inet.h>
-#include <fnmatch.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "hostlist.h"
-
-/* Idle hosts kept, so that a host that comes back needs no allocation. */
-#define IDLE_HOSTS 1024
-/* Idle hosts looked at for one that may go; the others are moved behind. */
-#define EVICTION_LOOKS 4
 /* In flight without an answer that make a host doubtful; of its turns then one in so
  * many is taken; hosts looked at for one start. */
 #define DOUBT 8
 #define DOUBT_SHARE 8
 #define DOUBT_LOOKS 16
-#define FIRST_BUCKETS 256
 /* us that a name that was looked up stands (libcurl's default), that one that was not
  * found, or not soon, is asked for by all at once, and that the others wait at most. */
 #define NAME_KNOWN 59000000
 #define NAME_UNKNOWN 10000000
 #define NAME_WAIT 1000000
 
-uint32_t hf_host_hash(const char *key, size_t n) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ (uint8_t)key[i]) * 16777619u;
-    }
-    return h;
-}
-
 int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap) {
     memset(s, 0, sizeof *s);
-    s->config = config;
     s->heap = heap;
     s->random = (uint64_t)(uintptr_t)s | 1;
-    s->n_buckets = FIRST_BUCKETS;
-    s->buckets = calloc(s->n_buckets, sizeof(hf_host *));
-    return s->buckets != NULL ? 0 : HF_ENOMEM;
+    return hf_hosts_init(&s->hosts, config, heap);
 }
 
 void hf_schedule_free(hf_schedule *s) {
-    for (uint32_t i = 0; i < s->n_buckets && s->buckets != NULL; i++) {
-        while (s->buckets[i] != NULL) {
-            hf_host *h = s->buckets[i];
-            s->buckets[i] = h->same;
-            free(h->warm);
-            free(h);
-        }
-    }
-    free(s->buckets);
+    hf_hosts_free(&s->hosts);
     memset(s, 0, sizeof *s);
-}
-
-/* Doubles the table; without memory for it the chains just get longer. */
-static void grow(hf_schedule *s) {
-    uint32_t n = s->n_buckets * 2;
-    hf_host **buckets = calloc(n, sizeof(hf_host *));
-    if (buckets == NULL) {
-        return;
-    }
-    for (uint32_t i = 0; i < s->n_buckets; i++) {
-        while (s->buckets[i] != NULL) {
-            hf_host *h = s->buckets[i];
-            s->buckets[i] = h->same;
-            h->same = buckets[h->hash & (n - 1)];
-            buckets[h->hash & (n - 1)] = h;
-        }
-    }
-    free(s->buckets);
-    s->buckets = buckets;
-    s->n_buckets = n;
-}
-
-static hf_host *find(hf_schedule *s, const char *key, uint32_t n, uint32_t hash) {
-    hf_host *h = s->buckets[hash & (s->n_buckets - 1)];
-    while (h != NULL &&
-           (h->hash != hash || h->key_len != n || memcmp(h->key, key, n) != 0)) {
-        h = h->same;
-    }
-    return h;
-}
-
-/* Does the row's pattern match the key, host:port in lower case? */
-static bool row_matches(const hf_host_limits *row, const hf_host *h) {
-    char host[256];
-    size_t n = h->key_len;
-    if (!row->with_port) {
-        while (n > 0 && h->key[n - 1] != ':') {
-            n--;
-        }
-        n = n > 0 ? n - 1 : 0;
-    }
-    if (n >= sizeof host) {
-        return false;
-    }
-    memcpy(host, h->key, n);
-    host[n] = '\0';
-    return fnmatch(row->pattern, host, 0) == 0;
-}
-
-static void set_limits(const hf_config *c, hf_host *h) {
-    const hf_host_limits *found = NULL;
-    for (int32_t i = 0; i < c->n_host_limits && found == NULL; i++) {
-        if (row_matches(&c->host_limits[i], h)) {
-            found = &c->host_limits[i];
-        }
-    }
-    hf_pace_init(&h->pace, found);
-    h->max_in_flight = found != NULL ? found->max_per_host : c->max_per_host;
-}
-
-/* Whether the key's host is an address and no name. */
-static bool is_address(const char *key, uint32_t n) {
-    struct in_addr v4;
-    char host[INET_ADDRSTRLEN];
-    while (n > 0 && key[n - 1] != ':') {
-        n--;
-    }
-    if (key[0] == '[' || n == 0 || n > sizeof host) {
-        return key[0] == '[';
-    }
-    memcpy(host, key, n - 1);
-    host[n - 1] = '\0';
-    return inet_pton(AF_INET, host, &v4) == 1;
-}
-
-static void leave_idle(hf_schedule *s, hf_host *h) {
-    if (h->idle) {
-        list_remove(&s->idle, h);
-        s->n_idle--;
-        h->idle = false;
-    }
-}
-
-static hf_host *find_or_add(hf_schedule *s, const char *key, uint32_t n) {
-    uint32_t hash = hf_host_hash(key, n);
-    hf_host *h = find(s, key, n, hash);
-    if (h != NULL) {
-        return h;
-    }
-    h = calloc(1, sizeof *h + n + 1);
-    if (h == NULL) {
-        return NULL;
-    }
-    memcpy(h->key, key, n);
-    h->key_len = n;
-    h->hash = hash;
-    h->due = hf_due_make(HF_KIND_HOST);
-    h->known_until = is_address(key, n) ? HF_NEVER : 0;
-    set_limits(s->config, h);
-    if (s->n_hosts >= s->n_buckets) {
-        grow(s);
-    }
-    h->same = s->buckets[hash & (s->n_buckets - 1)];
-    s->buckets[hash & (s->n_buckets - 1)] = h;
-    s->n_hosts++;
-    return h;
-}
-
-static void drop_host(hf_schedule *s, hf_host *h) {
-    hf_host **at = &s->buckets[h->hash & (s->n_buckets - 1)];
-    while (*at != h) {
-        at = &(*at)->same;
-    }
-    *at = h->same;
-    s->n_hosts--;
-    hf_heap_remove(s->heap, &h->due);
-    free(h->warm);
-    free(h);
-}
-
-/* Drops hosts over the maximum whose pace holds nothing; looks at a few, so that no
- * call is long. */
-static void evict(hf_schedule *s, int64_t now) {
-    for (int i = 0; i < EVICTION_LOOKS && s->n_idle > IDLE_HOSTS; i++) {
-        hf_host *oldest = s->idle.first;
-        list_remove(&s->idle, oldest);
-        if (hf_pace_idle(&oldest->pace, now)) {
-            s->n_idle--;
-            drop_host(s, oldest);
-        } else {
-            list_insert(&s->idle, oldest, s->idle.last);
-        }
-    }
 }
 
 static bool is_under_way(const hf_request *r) {
@@ -197,20 +35,18 @@ static void settle(hf_schedule *s, hf_host *h, int64_t now) {
                (h->max_in_flight == 0 || h->in_flight < h->max_in_flight);
     bool idle = h->queued == 0 && h->in_flight == 0;
     if (!idle) {
-        leave_idle(s, h);
+        hf_hosts_busy(&s->hosts, h);
     }
     if (may && !h->ready) {
         /* What is under way goes on before anything new begins. */
-        list_insert(&s->ready, h, is_under_way(h->first) ? NULL : s->ready.last);
+        hf_host_list_insert(&s->ready, h,
+                            is_under_way(h->first) ? NULL : s->ready.last);
     } else if (!may && h->ready) {
-        list_remove(&s->ready, h);
+        hf_host_list_remove(&s->ready, h);
     }
     h->ready = may;
-    if (idle && !h->idle) {
-        h->idle = true;
-        list_insert(&s->idle, h, s->idle.last);
-        s->n_idle++;
-        evict(s, now);
+    if (idle) {
+        hf_hosts_idle(&s->hosts, h, now);
     }
 }
 
@@ -253,7 +89,7 @@ static void dequeue(hf_host *h, hf_request *r) {
 
 int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now) {
     const hf_url *url = hf_request_url(r);
-    hf_host *h = find_or_add(s, url->hostport, url->hostport_len);
+    hf_host *h = hf_hosts_get(&s->hosts, url->hostport, url->hostport_len);
     if (h == NULL) {
         return HF_ENOMEM;
     }
@@ -263,7 +99,7 @@ int hf_schedule_push(hf_schedule *s, hf_request *r, bool again, int64_t now) {
     enqueue(h, r, again ? eager : h->last, again);
     s->queued++;
     if (h->ready && is_under_way(h->first)) {
-        list_remove(&s->ready, h);
+        hf_host_list_remove(&s->ready, h);
         h->ready = false;
     }
     settle(s, h, now);
@@ -302,7 +138,7 @@ static hf_request *take(hf_schedule *s, hf_host *h) {
     dequeue(h, r);
     s->queued--;
     /* To the end of the line, so that the hosts take turns. */
-    list_remove(&s->ready, h);
+    hf_host_list_remove(&s->ready, h);
     h->ready = false;
     return r;
 }
@@ -317,8 +153,8 @@ static hf_host *next_in_line(hf_schedule *s) {
         if (!doubtful || ++h->passed % DOUBT_SHARE == 0) {
             break;
         }
-        list_remove(&s->ready, h);
-        list_insert(&s->ready, h, s->ready.last);
+        hf_host_list_remove(&s->ready, h);
+        hf_host_list_insert(&s->ready, h, s->ready.last);
         h = s->ready.first;
     }
     return h;
@@ -411,7 +247,7 @@ void hf_schedule_due(hf_schedule *s, hf_host *h) {
 }
 
 hf_host *hf_schedule_host(hf_schedule *s, const char *key, uint32_t n, int64_t now) {
-    hf_host *h = find_or_add(s, key, n);
+    hf_host *h = hf_hosts_get(&s->hosts, key, n);
     if (h != NULL) {
         settle(s, h, now);
     }
@@ -440,12 +276,6 @@ hf_request *hf_schedule_any(hf_schedule *s) {
     if (s->ready.first != NULL) {
         return s->ready.first->first;
     }
-    for (uint32_t i = 0; i < s->n_buckets; i++) {
-        for (hf_host *h = s->buckets[i]; h != NULL; h = h->same) {
-            if (h->first != NULL) {
-                return h->first;
-            }
-        }
-    }
-    return NULL;
+    hf_host *h = hf_hosts_queued(&s->hosts);
+    return h != NULL ? h->first : NULL;
 }

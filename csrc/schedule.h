@@ -11,58 +11,16 @@
 #ifndef HF_SCHEDULE_H
 #define HF_SCHEDULE_H
 
-#include "pace.h"
-#include "request.h"
-
-typedef struct hf_host {
-    struct hf_host *same;       /* next in the bucket */
-    struct hf_host *ready_next; /* in the ready list, or in the idle list */
-    struct hf_host *ready_prev;
-    hf_request *first; /* queue */
-    hf_request *last;
-    hf_request *moving; /* the last of those under way, which are in front */
-    hf_request *eager;  /* the last of those, and retries, that go before the others */
-    hf_due due;         /* when to ask its pace again, in the shard's heap */
-    hf_pace pace;
-    int64_t known_until;   /* us: its name was looked up; HF_NEVER = an address */
-    int32_t max_in_flight; /* 0 = no limit */
-    int32_t *warm; /* owned: lanes where idle connections were left, latest last */
-    int32_t n_warm;
-    int32_t cap_warm;
-    int32_t home; /* lane that served it last */
-    int32_t queued;
-    int32_t in_flight;
-    uint32_t passed; /* turns left to others while in doubt */
-    bool ready;      /* in the ready list */
-    bool idle;       /* in the idle list */
-    bool waiting;    /* for its pace or name: until due, or an end of one in flight */
-    bool unnamed;    /* its name did not resolve the last time */
-    uint32_t hash;
-    uint32_t key_len;
-    char key[]; /* host:port */
-} hf_host;
-
-typedef struct hf_host_list {
-    hf_host *first;
-    hf_host *last;
-} hf_host_list;
+#include "hosts.h"
 
 typedef struct hf_schedule {
-    hf_host **buckets; /* owned; a power of two */
-    uint32_t n_buckets;
-    uint32_t n_hosts;
-    uint32_t n_idle; /* hosts without queue and flight, kept for their return */
+    hf_hosts hosts;
     hf_host_list ready;
-    hf_host_list idle;       /* oldest first */
-    const hf_config *config; /* limits */
-    hf_heap *heap;           /* the shard's; hosts wait in it with kind HF_KIND_HOST */
-    uint64_t random;         /* state of a xorshift64 generator: jitter */
-    uint64_t queued;         /* requests in all queues */
+    hf_heap *heap;   /* the shard's */
+    uint64_t random; /* state of a xorshift64 generator: jitter */
+    uint64_t queued; /* requests in all queues */
     bool asks_names; /* plain requests go to their hosts directly, not by a proxy */
 } hf_schedule;
-
-/* Kinds of nodes in the shard's heap. */
-enum { HF_KIND_REQUEST, HF_KIND_HOST };
 
 /* config and heap stay the caller's and must outlive s. Returns 0 or HF_ENOMEM. */
 int hf_schedule_init(hf_schedule *s, const hf_config *config, hf_heap *heap);
@@ -115,8 +73,5 @@ void hf_schedule_touch(hf_schedule *s, hf_host *h);
 
 /* Any queued request, or NULL: for emptying the backlog. */
 hf_request *hf_schedule_any(hf_schedule *s);
-
-/* The hash that shards and buckets go by (FNV-1a). */
-uint32_t hf_host_hash(const char *key, size_t n);
 
 #endif

@@ -10,7 +10,7 @@ int hf_shard_reserve(hf_shard *s) {
     int32_t n = (int32_t)s->held.n;
     int rc = hf_heap_reserve(&s->hards, n);
     return rc != 0 ? rc
-                   : hf_heap_reserve(&s->heap, n + (int32_t)s->schedule.n_hosts + 1);
+                   : hf_heap_reserve(&s->heap, n + (int32_t)s->schedule.hosts.n + 1);
 }
 
 static void refuse(hf_shard *s, hf_request *r, int64_t now) {

@@ -244,8 +244,8 @@ static void hosts_that_are_done_do_not_pile_up(void) {
         REQUIRE(pop_at(0) == f);
         land(f);
     }
-    CHECK(schedule.n_hosts <= 1100);
-    CHECK_EQ(schedule.n_hosts, schedule.n_idle);
+    CHECK(schedule.hosts.n <= 1100);
+    CHECK_EQ(schedule.hosts.n, schedule.hosts.n_idle);
     /* A host that comes back out of the idle list is served as any other. */
     fake *f = request(1, 19999);
     push(f);

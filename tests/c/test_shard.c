@@ -229,7 +229,7 @@ static void room_for_all_limits_is_made_at_the_start(void) {
         submit(i, 0);
     }
     hf_shard_take_inbox(&s, &now);
-    CHECK(s.heap.cap >= 500 + (int32_t)s.schedule.n_hosts);
+    CHECK(s.heap.cap >= 500 + (int32_t)s.schedule.hosts.n);
     CHECK(s.hards.cap >= 500);
     close_shard();
 }
