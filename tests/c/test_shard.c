@@ -1,25 +1,11 @@
 /* A shard without a loop: the test plays the loop, policy and the reader, in virtual
  * time. Each request must come out once, whatever happens to it in which order. */
-#include <stddef.h>
+#define PLAY_SHARDS 1
+#include "shard_play.h"
 
-#include "fence.h"
-#include "packed.h"
-#include "shard.h"
-#include "strict_json.h"
-
-enum { MOST = 20000 };
-
-static hf_config cfg;
-static hf_settings settings;
-static hf_shared shared;
-static hf_shard s;
-static int64_t now;
-static uint64_t next_seq;
-static uint8_t counts[MOST];
-static uint64_t records;
+static hf_shard *const s = shards;
 static uint64_t cancelled_records;
 static uint64_t timeless_records;
-static int bad_lines;
 
 static void configure(void) {
     hf_config_default(&cfg);
@@ -30,140 +16,37 @@ static void configure(void) {
 }
 
 static void open_shard(void) {
-    char text[128];
-    hf_errbuf err = {text, sizeof text};
-    make_settings(&settings, &cfg);
-    memset(&shared, 0, sizeof shared);
-    shared.settings = &settings;
-    shared.shards = &s;
-    shared.n_shards = 1;
-    REQUIRE(hf_wake_init(&shared.output, err) == 0);
-    REQUIRE(hf_wake_init(&shared.policy, err) == 0);
-    REQUIRE(hf_wake_init(&shared.room, err) == 0);
-    hf_exits_init(&shared.exits);
-    REQUIRE(hf_shard_init(&s, &shared, 0, err) == 0);
-    now = 1000000;
-    next_seq = records = cancelled_records = timeless_records = 0;
-    bad_lines = 0;
-    memset(counts, 0, sizeof counts);
-}
-
-static void close_shard(void) {
-    hf_shard_free(&s);
-    hf_exits_free(&shared.exits);
-    hf_wake_free(&shared.output);
-    hf_wake_free(&shared.policy);
-    hf_wake_free(&shared.room);
-    hf_settings_free(&settings);
+    play_open();
+    cancelled_records = timeless_records = 0;
 }
 
 static hf_request *submit(int host, int64_t deadline) {
     char line[64];
-    int n = snprintf(line, sizeof line, "http://10.0.%d.%d/", host / 256, host % 256);
-    hf_request *r = hf_request_line(&settings, (const uint8_t *)line, (size_t)n);
-    REQUIRE(r && next_seq < MOST);
-    r->seq = next_seq++;
-    r->accepted = now;
-    r->limits.job = deadline;
-    hf_requests list = {NULL, NULL, 0};
-    hf_requests_append(&list, r);
-    hf_add(&shared.outstanding, 1, HF_SEQ_CST);
-    hf_add(&shared.charged, r->charge, HF_SEQ_CST);
-    hf_shard_post(&s, &list);
-    return r;
+    snprintf(line, sizeof line, "http://10.0.%d.%d/", host / 256, host % 256);
+    return play_submit(s, line, deadline);
 }
 
-static void end_attempt(hf_request *r, int type) {
-    if (type == HF_T_NONE) {
-        static const char head[] = "HTTP/1.1 200 OK\r\n";
-        hf_response_header(r->response, (const uint8_t *)head, sizeof head - 1);
-        hf_outcome_ok(&r->outcome);
-    } else {
-        hf_outcome_set(&r->outcome, type, HF_P_BODY, HF_O_SITE, NULL);
-    }
-    hf_shard_finish(&s, r, now);
-}
-
-/* Takes whole lines out of the ring and notes whose they are. */
-static void read_ring(void) {
-    static uint8_t text[1 << 17];
-    struct iovec seg[2];
-    int k;
-    while ((k = hf_ring_peek(&s.ring, seg)) > 0) {
-        size_t n = 0;
-        for (int i = 0; i < k; i++) {
-            memcpy(text + n, seg[i].iov_base, seg[i].iov_len);
-            n += seg[i].iov_len;
-        }
-        hf_ring_advance(&s.ring, n);
-        for (uint8_t *p = text, *nl; (nl = memchr(p, '\n', n - (size_t)(p - text)));
-             p = nl + 1) {
-            size_t len;
-            size_t line = (size_t)(nl - p);
-            const uint8_t *v =
-                json_object(p, line) ? json_find(p, line, "seq", &len) : NULL;
-            uint64_t seq = v ? strtoull((const char *)v, NULL, 10) : MOST;
-            bad_lines += seq >= MOST || counts[seq]++ != 0;
-            cancelled_records +=
-                (uint64_t)json_has(p, line, "error.type", "\"cancelled\"");
-            timeless_records += (uint64_t)json_has(p, line, "elapsed", "null");
-            records++;
-        }
-    }
+static void note_line(const uint8_t *line, size_t n) {
+    cancelled_records += (uint64_t)json_has(line, n, "error.type", "\"cancelled\"");
+    timeless_records += (uint64_t)json_has(line, n, "elapsed", "null");
 }
 
 static int read_all(void) {
     for (int i = 0; i < 1000; i++) {
-        hf_shard_unpark(&s, now);
-        read_ring();
-        if (s.parked.first == NULL && hf_ring_used(&s.ring) == 0) {
+        hf_shard_unpark(s, now);
+        play_read(s, note_line);
+        if (s->parked.first == NULL && hf_ring_used(&s->ring) == 0) {
             return 1;
         }
     }
     return 0;
 }
 
-static int all_answered(void) {
-    uint64_t missing = 0;
-    for (uint64_t i = 0; i < next_seq; i++) {
-        missing += counts[i] != 1;
-    }
-    if (missing > 0 || bad_lines > 0 || records != next_seq || !hf_shard_idle(&s)) {
-        fprintf(stderr, "    missing %llu, bad %d, records %llu of %llu\n",
-                (unsigned long long)missing, bad_lines, (unsigned long long)records,
-                (unsigned long long)next_seq);
-        return 0;
-    }
-    hf_shard_publish(&s);
-    return hf_load(&shared.outstanding, HF_SEQ_CST) == 0 &&
-           hf_load(&shared.charged, HF_SEQ_CST) == 0 &&
-           hf_load(&shared.in_flight, HF_SEQ_CST) == 0 &&
-           hf_stat_read(&s.counts.policy) == 0;
-}
-
-/* What a loop does with dues. */
-static void run_due(void) {
-    hf_due *d;
-    while ((d = hf_heap_pop(&s.heap, now)) != NULL) {
-        if (d->kind == HF_KIND_HOST) {
-            hf_schedule_due(&s.schedule,
-                            (hf_host *)(void *)((char *)d - offsetof(hf_host, due)));
-            continue;
-        }
-        hf_request *r = (hf_request *)(void *)((char *)d - offsetof(hf_request, due));
-        if (r->state == HF_R_RUNNING) {
-            end_attempt(r, HF_T_TIMEOUT);
-        } else {
-            hf_shard_due(&s, r, now);
-        }
-    }
-}
-
 static hf_request *start_one(void) {
-    hf_request *r = hf_shard_next(&s, now);
+    hf_request *r = hf_shard_next(s, now);
     if (r != NULL) {
         CHECK(r->state == HF_R_RUNNING && r->response != NULL);
-        hf_heap_set(&s.heap, &r->due, now + 10000000);
+        hf_heap_set(&s->heap, &r->due, now + 10000000);
     }
     return r;
 }
@@ -172,16 +55,16 @@ static void a_request_goes_in_and_its_record_out(void) {
     configure();
     open_shard();
     submit(0, 0);
-    hf_shard_take_inbox(&s, &now);
-    CHECK(hf_shard_may_start(&s, now));
+    hf_shard_take_inbox(s, &now);
+    CHECK(hf_shard_may_start(s, now));
     hf_request *r = start_one();
     REQUIRE(r);
     CHECK_EQ(hf_load(&shared.in_flight, HF_SEQ_CST), 1);
-    CHECK(start_one() == NULL && !hf_shard_may_start(&s, now));
+    CHECK(start_one() == NULL && !hf_shard_may_start(s, now));
     now += 5000;
-    end_attempt(r, HF_T_NONE);
-    CHECK(read_all() && all_answered());
-    close_shard();
+    play_end(s, r, HF_T_NONE);
+    CHECK(read_all() && play_answered());
+    play_close();
 }
 
 /* The owner looks at the clock, then into the inbox: what came in between is younger
@@ -195,14 +78,14 @@ static void no_record_tells_of_a_time_before_its_request(void) {
         now += 250;
         submit(0, 0);
     }
-    hf_shard_post_stop(&s, now);
+    hf_shard_post_stop(s, now);
     int64_t accepted = now;
     now = looked;
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     CHECK_EQ(now, accepted);
-    CHECK(read_all() && all_answered());
+    CHECK(read_all() && play_answered());
     CHECK_EQ(timeless_records, 0);
-    close_shard();
+    play_close();
 }
 
 static void what_starts_at_once_was_accepted_before(void) {
@@ -211,14 +94,14 @@ static void what_starts_at_once_was_accepted_before(void) {
     now += 250;
     submit(0, 0);
     now -= 250;
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     hf_request *r = start_one();
     REQUIRE(r);
     CHECK(r->first_start >= r->accepted);
-    end_attempt(r, HF_T_NONE);
-    CHECK(read_all() && all_answered());
+    play_end(s, r, HF_T_NONE);
+    CHECK(read_all() && play_answered());
     CHECK_EQ(timeless_records, 0);
-    close_shard();
+    play_close();
 }
 
 /* Limits must not get lost for want of memory: their room is made before a start. */
@@ -228,10 +111,10 @@ static void room_for_all_limits_is_made_at_the_start(void) {
     for (int i = 0; i < 500; i++) {
         submit(i, 0);
     }
-    hf_shard_take_inbox(&s, &now);
-    CHECK(s.heap.cap >= 500 + (int32_t)s.schedule.hosts.n);
-    CHECK(s.hards.cap >= 500);
-    close_shard();
+    hf_shard_take_inbox(s, &now);
+    CHECK(s->heap.cap >= 500 + (int32_t)s->schedule.hosts.n);
+    CHECK(s->hards.cap >= 500);
+    play_close();
 }
 
 static void a_full_ring_parks_in_order_and_stops_admission(void) {
@@ -242,30 +125,30 @@ static void a_full_ring_parks_in_order_and_stops_admission(void) {
     for (int i = 0; i < 400; i++) {
         submit(0, 0);
     }
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     static hf_request *running[400];
     for (int i = 0; i < 300; i++) {
         running[i] = start_one();
         REQUIRE(running[i]);
     }
     for (int i = 0; i < 300; i++) {
-        end_attempt(running[i], HF_T_TIMEOUT);
+        play_end(s, running[i], HF_T_TIMEOUT);
     }
-    CHECK(s.parked.n > 0 && hf_stat_read(&s.counts.ring_full) == s.parked.n);
-    CHECK(start_one() == NULL && !hf_shard_may_start(&s, now));
-    uint64_t first = s.parked.first->seq;
-    hf_shard_unpark(&s, now);
-    CHECK_EQ(s.parked.first->seq, first);
-    CHECK(!hf_shard_may_unpark(&s)); /* or its loop would not sleep */
+    CHECK(s->parked.n > 0 && hf_stat_read(&s->counts.ring_full) == s->parked.n);
+    CHECK(start_one() == NULL && !hf_shard_may_start(s, now));
+    uint64_t first = s->parked.first->seq;
+    hf_shard_unpark(s, now);
+    CHECK_EQ(s->parked.first->seq, first);
+    CHECK(!hf_shard_may_unpark(s)); /* or its loop would not sleep */
     CHECK(read_all());
-    CHECK(hf_shard_may_start(&s, now));
+    CHECK(hf_shard_may_start(s, now));
     hf_request *r;
     while ((r = start_one()) != NULL) {
-        end_attempt(r, HF_T_NONE);
+        play_end(s, r, HF_T_NONE);
         CHECK(read_all());
     }
-    CHECK(all_answered());
-    close_shard();
+    CHECK(play_answered());
+    play_close();
 }
 
 static hf_verdict verdict_for(uint64_t seq, int retry, int64_t delay) {
@@ -282,29 +165,29 @@ static void policy_sees_what_it_asked_for_and_decides(void) {
     open_shard();
     hf_event ev[4];
     hf_request *r = submit(0, 0);
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     REQUIRE(start_one() == r);
-    end_attempt(r, HF_T_TIMEOUT);
-    REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1);
+    play_end(s, r, HF_T_TIMEOUT);
+    REQUIRE(hf_slots_pop(&s->events, ev, 4) == 1);
     CHECK(ev[0].seq == 0 && ev[0].type == HF_T_TIMEOUT && ev[0].attempt == 1);
     CHECK(ev[0].left == -1 && (ev[0].flags & HF_EV_IDEMPOTENT) != 0);
     CHECK_TEXT(ev[0].host, "10.0.0.0:80");
     hf_verdict v = verdict_for(0, 1, 50000);
-    hf_shard_post_verdicts(&s, &v, 1);
-    hf_shard_take_inbox(&s, &now);
-    CHECK_EQ(hf_heap_next(&s.heap), now + 50000);
-    hf_shard_post_verdicts(&s, &v, 1); /* it waits for none any more */
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_post_verdicts(s, &v, 1);
+    hf_shard_take_inbox(s, &now);
+    CHECK_EQ(hf_heap_next(&s->heap), now + 50000);
+    hf_shard_post_verdicts(s, &v, 1); /* it waits for none any more */
+    hf_shard_take_inbox(s, &now);
     now += 50000;
-    run_due();
+    play_due(s);
     REQUIRE(start_one() == r);
-    end_attempt(r, HF_T_TIMEOUT);
-    REQUIRE(hf_slots_pop(&s.events, ev, 4) == 1 && ev[0].attempt == 2);
+    play_end(s, r, HF_T_TIMEOUT);
+    REQUIRE(hf_slots_pop(&s->events, ev, 4) == 1 && ev[0].attempt == 2);
     v = verdict_for(0, 0, 0);
-    hf_shard_post_verdicts(&s, &v, 1);
-    hf_shard_take_inbox(&s, &now);
-    CHECK(read_all() && all_answered());
-    close_shard();
+    hf_shard_post_verdicts(s, &v, 1);
+    hf_shard_take_inbox(s, &now);
+    CHECK(read_all() && play_answered());
+    play_close();
 }
 
 /* More outcomes than the event ring holds, and verdicts for all, asked about or not. */
@@ -317,7 +200,7 @@ static void verdicts_that_come_too_soon_harm_nothing(void) {
     for (int i = 0; i < 3000; i++) {
         submit(i % 7, 0);
     }
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     static hf_request *running[3000];
     int n = 0;
     while (n < 3000 && (running[n] = start_one()) != NULL) {
@@ -325,26 +208,26 @@ static void verdicts_that_come_too_soon_harm_nothing(void) {
     }
     CHECK_EQ(n, 3000);
     for (int i = 0; i < n; i++) {
-        end_attempt(running[i], HF_T_TIMEOUT);
+        play_end(s, running[i], HF_T_TIMEOUT);
     }
-    CHECK(s.unjudged.n > 0 && start_one() == NULL);
+    CHECK(s->unjudged.n > 0 && start_one() == NULL);
     for (uint64_t i = 0; i < 3000; i++) {
         hf_verdict v = verdict_for(i, i % 2 == 0, (int64_t)i);
-        hf_shard_post_verdicts(&s, &v, 1);
+        hf_shard_post_verdicts(s, &v, 1);
     }
-    hf_shard_take_inbox(&s, &now);
-    CHECK_EQ(s.unjudged.n, 0);
+    hf_shard_take_inbox(s, &now);
+    CHECK_EQ(s->unjudged.n, 0);
     now += 10000;
-    run_due();
+    play_due(s);
     CHECK(read_all());
     hf_request *r;
     while ((r = start_one()) != NULL) {
         r->cancelled = true; /* final at once */
-        end_attempt(r, HF_T_TIMEOUT);
+        play_end(s, r, HF_T_TIMEOUT);
         CHECK(read_all());
     }
-    CHECK(all_answered());
-    close_shard();
+    CHECK(play_answered());
+    play_close();
 }
 
 /* --- everything at once ------------------------------------------------------------
@@ -358,20 +241,20 @@ static uint32_t dice(uint32_t n) {
 
 static void abort_all(void) {
     hf_request *r;
-    while ((r = s.running.first) != NULL) {
+    while ((r = s->running.first) != NULL) {
         hf_outcome_set(&r->outcome, r->cancelled ? HF_T_CANCELLED : HF_T_SHUTDOWN,
                        HF_P_BODY, HF_O_LOCAL, NULL);
-        hf_shard_finish(&s, r, now);
+        hf_shard_finish(s, r, now);
     }
 }
 
 static void abort_cancelled(void) {
     hf_request *next;
-    for (hf_request *r = s.running.first; r != NULL; r = next) {
+    for (hf_request *r = s->running.first; r != NULL; r = next) {
         next = r->next;
         if (r->cancelled) {
             hf_outcome_set(&r->outcome, HF_T_CANCELLED, HF_P_BODY, HF_O_LOCAL, NULL);
-            hf_shard_finish(&s, r, now);
+            hf_shard_finish(s, r, now);
         }
     }
 }
@@ -391,35 +274,35 @@ static void random_step(void) {
         break;
     case 4:
     case 5:
-        if (s.running.first != NULL) {
-            end_attempt(dice(2) ? s.running.first : s.running.last, types[dice(4)]);
+        if (s->running.first != NULL) {
+            play_end(s, dice(2) ? s->running.first : s->running.last, types[dice(4)]);
         }
         break;
     case 6:
-        for (int i = 0, n = hf_slots_pop(&s.events, ev, 8); i < n; i++) {
+        for (int i = 0, n = hf_slots_pop(&s->events, ev, 8); i < n; i++) {
             hf_verdict v = verdict_for(ev[i].seq, dice(3) != 0, dice(500000));
-            hf_shard_post_verdicts(&s, &v, 1);
+            hf_shard_post_verdicts(s, &v, 1);
         }
         break;
     case 7:
         if (dice(8) == 0) {
-            hf_shard_post_cancel(&s, dice((uint32_t)next_seq + 3));
+            hf_shard_post_cancel(s, dice((uint32_t)next_seq + 3));
         } else if (dice(8) == 0) {
             hf_verdict v = verdict_for(dice((uint32_t)next_seq + 3), dice(2) != 0, 5);
-            hf_shard_post_verdicts(&s, &v, 1);
+            hf_shard_post_verdicts(s, &v, 1);
         }
         break;
     case 8:
         now += dice(400000);
-        run_due();
+        play_due(s);
         break;
     default:
         if (dice(20) == 0) {
-            read_ring();
+            play_read(s, note_line);
         }
-        hf_shard_unpark(&s, now);
+        hf_shard_unpark(s, now);
     }
-    if (dice(3) == 0 && hf_shard_take_inbox(&s, &now)) {
+    if (dice(3) == 0 && hf_shard_take_inbox(s, &now)) {
         abort_cancelled();
     }
 }
@@ -433,17 +316,17 @@ static void whatever_happens_each_is_answered_once(void) {
         for (int i = 0; i < 20000; i++) {
             random_step();
         }
-        hf_shard_post_stop(&s, now);
-        if (hf_shard_take_inbox(&s, &now)) {
+        hf_shard_post_stop(s, now);
+        if (hf_shard_take_inbox(s, &now)) {
             abort_cancelled();
         }
         abort_all();
         CHECK(read_all());
-        if (!CHECK(all_answered())) {
+        if (!CHECK(play_answered())) {
             fprintf(stderr, "    seed %llu\n", (unsigned long long)seed);
         }
         CHECK(cancelled_records > 0);
-        close_shard();
+        play_close();
     }
 }
 
@@ -454,24 +337,24 @@ static void without_reports_a_stop_leaves_them_unanswered(void) {
     for (int i = 0; i < 50; i++) {
         submit(i % 3, 0);
     }
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     hf_request *r = start_one();
     REQUIRE(r && start_one());
-    end_attempt(r, HF_T_NONE);
-    hf_shard_post_stop(&s, now);
-    hf_shard_take_inbox(&s, &now);
-    while (s.running.first != NULL) {
-        hf_shard_abort(&s, s.running.first, now);
+    play_end(s, r, HF_T_NONE);
+    hf_shard_post_stop(s, now);
+    hf_shard_take_inbox(s, &now);
+    while (s->running.first != NULL) {
+        hf_shard_abort(s, s->running.first, now);
     }
     submit(0, 0); /* too late */
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     CHECK(read_all());
     CHECK_EQ(records, 1);
-    CHECK_EQ(hf_stat_read(&s.counts.dropped), 50);
-    CHECK(hf_shard_idle(&s));
-    hf_shard_publish(&s);
+    CHECK_EQ(hf_stat_read(&s->counts.dropped), 50);
+    CHECK(hf_shard_idle(s));
+    hf_shard_publish(s);
     CHECK_EQ(hf_load(&shared.outstanding, HF_SEQ_CST), 0);
-    close_shard();
+    play_close();
 }
 
 static void what_is_held_is_freed_with_the_shard(void) {
@@ -481,13 +364,13 @@ static void what_is_held_is_freed_with_the_shard(void) {
     for (int i = 0; i < 40; i++) {
         submit(i % 5, 100);
     }
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     hf_request *r = start_one();
     REQUIRE(r && start_one());
-    end_attempt(r, HF_T_TIMEOUT);
+    play_end(s, r, HF_T_TIMEOUT);
     submit(0, 0); /* still in the inbox */
-    CHECK_EQ(s.held.n, 40);
-    close_shard(); /* LeakSanitizer says the rest */
+    CHECK_EQ(s->held.n, 40);
+    play_close(); /* LeakSanitizer says the rest */
 }
 
 int main(void) {

@@ -1,23 +1,13 @@
 /* Redirects over several shards without loops, in virtual time: every host keeps its
  * limits, whichever shard asks it, and every request comes out once. */
-#include <stddef.h>
+#define PLAY_SHARDS 3
+#include "shard_play.h"
 
-#include "fence.h"
-#include "packed.h"
 #include "shard_hop.h"
-#include "strict_json.h"
 
-enum { SHARDS = 3, HOSTS = 12, MOST = 20000, PER_HOST = 2 };
+enum { SHARDS = PLAY_SHARDS, HOSTS = 12, PER_HOST = 2 };
 
-static hf_config cfg;
-static hf_settings settings;
-static hf_shared shared;
-static hf_shard shards[SHARDS];
-static int64_t now;
-static uint64_t next_seq, records;
-static uint8_t counts[MOST];
 static uint64_t by_type[HF_T_COUNT];
-static int bad_lines;
 static uint64_t state;
 
 static uint32_t dice(uint32_t n) {
@@ -25,36 +15,8 @@ static uint32_t dice(uint32_t n) {
 }
 
 static void open_shards(void) {
-    char text[128];
-    hf_errbuf err = {text, sizeof text};
-    make_settings(&settings, &cfg);
-    memset(&shared, 0, sizeof shared);
+    play_open();
     memset(by_type, 0, sizeof by_type);
-    memset(counts, 0, sizeof counts);
-    shared.settings = &settings;
-    shared.shards = shards;
-    shared.n_shards = SHARDS;
-    REQUIRE(hf_wake_init(&shared.output, err) == 0);
-    REQUIRE(hf_wake_init(&shared.policy, err) == 0);
-    REQUIRE(hf_wake_init(&shared.room, err) == 0);
-    hf_exits_init(&shared.exits);
-    for (int i = 0; i < SHARDS; i++) {
-        REQUIRE(hf_shard_init(&shards[i], &shared, i, err) == 0);
-    }
-    now = 1000000;
-    next_seq = records = 0;
-    bad_lines = 0;
-}
-
-static void close_shards(void) {
-    for (int i = 0; i < SHARDS; i++) {
-        hf_shard_free(&shards[i]);
-    }
-    hf_exits_free(&shared.exits);
-    hf_wake_free(&shared.output);
-    hf_wake_free(&shared.policy);
-    hf_wake_free(&shared.room);
-    hf_settings_free(&settings);
 }
 
 static void configure(void) {
@@ -77,17 +39,7 @@ static hf_shard *shard_of_host(int host) {
 static hf_request *submit(int host, int64_t deadline) {
     char line[64];
     url_of(host, line, sizeof line);
-    hf_request *r = hf_request_line(&settings, (const uint8_t *)line, strlen(line));
-    REQUIRE(r && next_seq < MOST);
-    r->seq = next_seq++;
-    r->accepted = now;
-    r->limits.job = deadline;
-    hf_requests list = {NULL, NULL, 0};
-    hf_requests_append(&list, r);
-    hf_add(&shared.outstanding, 1, HF_SEQ_CST);
-    hf_add(&shared.charged, r->charge, HF_SEQ_CST);
-    hf_shard_post(shard_of_host(host), &list);
-    return r;
+    return play_submit(shard_of_host(host), line, deadline);
 }
 
 static int type_of(const uint8_t *line, size_t n) {
@@ -101,55 +53,8 @@ static int type_of(const uint8_t *line, size_t n) {
     return HF_T_NONE;
 }
 
-static void read_ring(hf_shard *s) {
-    static uint8_t text[1 << 21];
-    struct iovec seg[2];
-    int k;
-    while ((k = hf_ring_peek(&s->ring, seg)) > 0) {
-        size_t n = 0;
-        for (int i = 0; i < k; i++) {
-            REQUIRE(n + seg[i].iov_len <= sizeof text);
-            memcpy(text + n, seg[i].iov_base, seg[i].iov_len);
-            n += seg[i].iov_len;
-        }
-        hf_ring_advance(&s->ring, n);
-        uint8_t *nl;
-        for (uint8_t *p = text; (nl = memchr(p, '\n', n - (size_t)(p - text)));
-             p = nl + 1) {
-            size_t len;
-            size_t line = (size_t)(nl - p);
-            const uint8_t *v =
-                json_object(p, line) ? json_find(p, line, "seq", &len) : NULL;
-            uint64_t seq = v ? strtoull((const char *)v, NULL, 10) : MOST;
-            bad_lines += seq >= MOST || counts[seq]++ != 0;
-            by_type[type_of(p, line)]++;
-            records++;
-        }
-    }
-}
-
-static int all_answered(void) {
-    uint64_t missing = 0;
-    uint64_t held = 0;
-    uint64_t waiting = 0;
-    for (uint64_t i = 0; i < next_seq; i++) {
-        missing += counts[i] != 1;
-    }
-    for (int i = 0; i < SHARDS; i++) {
-        held += !hf_shard_idle(&shards[i]);
-        waiting += hf_stat_read(&shards[i].counts.policy);
-        hf_shard_publish(&shards[i]);
-    }
-    if (missing > 0 || bad_lines > 0 || records != next_seq || held > 0 ||
-        waiting > 0) {
-        fprintf(stderr,
-                "    missing %llu, bad %d, records %llu of %llu, waiting %llu\n",
-                (unsigned long long)missing, bad_lines, (unsigned long long)records,
-                (unsigned long long)next_seq, (unsigned long long)waiting);
-        return 0;
-    }
-    return hf_load(&shared.outstanding, HF_SEQ_CST) == 0 &&
-           hf_load(&shared.in_flight, HF_SEQ_CST) == 0;
+static void note_line(const uint8_t *line, size_t n) {
+    by_type[type_of(line, n)]++;
 }
 
 /* No host has anything in flight: each start was given back. */
@@ -178,18 +83,6 @@ static int in_flight(int host) {
         }
     }
     return count;
-}
-
-static void end_attempt(hf_shard *s, hf_request *r, int type) {
-    static const char head[] = "HTTP/1.1 200 OK\r\n";
-    if (type == HF_T_NONE) {
-        hf_response_header(r->response, (const uint8_t *)head, sizeof head - 1);
-        hf_outcome_ok(&r->outcome);
-    } else {
-        hf_outcome_set(&r->outcome, type, HF_P_BODY,
-                       type == HF_T_CANCELLED ? HF_O_LOCAL : HF_O_SITE, NULL);
-    }
-    hf_shard_finish(s, r, now);
 }
 
 /* The running request is redirected to another URL, maybe of the same host. */
@@ -222,29 +115,12 @@ static hf_request *start_one(hf_shard *s) {
     return r;
 }
 
-static void run_due(hf_shard *s) {
-    hf_due *d;
-    while ((d = hf_heap_pop(&s->heap, now)) != NULL) {
-        if (d->kind == HF_KIND_HOST) {
-            hf_schedule_due(&s->schedule,
-                            (hf_host *)(void *)((char *)d - offsetof(hf_host, due)));
-            continue;
-        }
-        hf_request *r = (hf_request *)(void *)((char *)d - offsetof(hf_request, due));
-        if (r->state == HF_R_RUNNING) {
-            end_attempt(s, r, HF_T_TIMEOUT);
-        } else {
-            hf_shard_due(s, r, now);
-        }
-    }
-}
-
 static void abort_running(hf_shard *s, bool all) {
     hf_request *next;
     for (hf_request *r = s->running.first; r != NULL; r = next) {
         next = r->next;
         if (all || r->cancelled) {
-            end_attempt(s, r, HF_T_CANCELLED);
+            play_end(s, r, HF_T_CANCELLED);
         }
     }
 }
@@ -261,7 +137,7 @@ static void take_all(void) {
         for (int i = 0; i < SHARDS; i++) {
             take_inbox(&shards[i]);
             hf_shard_unpark(&shards[i], now);
-            read_ring(&shards[i]);
+            play_read(&shards[i], note_line);
         }
     }
 }
@@ -296,7 +172,7 @@ static void a_hop_waits_for_its_turn_at_another_shards_host(void) {
     take_all();
     CHECK(start_one(home) == NULL);
     now += 5000;
-    end_attempt(other, first, HF_T_NONE);
+    play_end(other, first, HF_T_NONE);
     CHECK(start_one(other) == NULL); /* the turn is given to the ticket */
     take_all();
     REQUIRE(start_one(home) == r);
@@ -305,14 +181,14 @@ static void a_hop_waits_for_its_turn_at_another_shards_host(void) {
     submit(b, 0);
     take_all();
     CHECK(start_one(other) == NULL);
-    end_attempt(home, r, HF_T_NONE);
+    play_end(home, r, HF_T_NONE);
     take_all();
     REQUIRE(start_one(other));
     abort_running(other, true);
     take_all();
-    CHECK(all_answered() && hosts_at_rest());
+    CHECK(play_answered() && hosts_at_rest());
     CHECK_EQ(hf_stat_read(&home->counts.started), 1);
-    close_shards();
+    play_close();
 }
 
 static void a_hop_to_the_same_host_goes_on_at_once(void) {
@@ -324,10 +200,10 @@ static void a_hop_to_the_same_host_goes_on_at_once(void) {
     REQUIRE(start_one(s) == r);
     redirect(s, r, 0);
     CHECK(r->state == HF_R_RUNNING && in_flight(0) == 1);
-    end_attempt(s, r, HF_T_NONE);
+    play_end(s, r, HF_T_NONE);
     take_all();
-    CHECK(all_answered() && hosts_at_rest());
-    close_shards();
+    CHECK(play_answered() && hosts_at_rest());
+    play_close();
 }
 
 /* Three slots are free; what has begun gets them before what has not. */
@@ -358,8 +234,8 @@ static void what_is_under_way_goes_on_first(void) {
     abort_running(s, true);
     hf_shard_post_stop(s, now);
     take_all();
-    CHECK(all_answered() && hosts_at_rest());
-    close_shards();
+    CHECK(play_answered() && hosts_at_rest());
+    play_close();
 }
 
 /* Whatever ends the wait, the host gets its place back and the record has the hop. */
@@ -381,7 +257,7 @@ static void a_wait_can_end_in_every_way(void) {
         case 0: /* the job's deadline, while the ticket is queued */
             take_all();
             now += 1000000;
-            run_due(home);
+            play_due(home);
             break;
         case 1: /* cancelled before the ticket has come there */
             hf_shard_post_cancel(home, 0);
@@ -403,10 +279,10 @@ static void a_wait_can_end_in_every_way(void) {
         take_all();
         CHECK(start_one(other) == NULL && start_one(home) == NULL);
         take_all();
-        CHECK(all_answered() && hosts_at_rest());
+        CHECK(play_answered() && hosts_at_rest());
         int type = way == 0 ? HF_T_DEADLINE : way < 4 ? HF_T_CANCELLED : HF_T_SHUTDOWN;
         CHECK_EQ(by_type[type], 1);
-        close_shards();
+        play_close();
     }
 }
 
@@ -436,11 +312,11 @@ static void policy_is_asked_where_hops_are_to_be_judged(void) {
             CHECK(start_one(shard_of_host(b)) == NULL);
             take_all();
             REQUIRE(start_one(home) == r);
-            end_attempt(home, r, HF_T_NONE);
+            play_end(home, r, HF_T_NONE);
         }
         take_all();
     }
-    CHECK(all_answered() && hosts_at_rest());
+    CHECK(play_answered() && hosts_at_rest());
     CHECK_EQ(by_type[HF_T_ROBOTS_DENIED], 1);
     CHECK_EQ(by_type[HF_T_NONE], 1);
     submit(a, 0);
@@ -448,7 +324,7 @@ static void policy_is_asked_where_hops_are_to_be_judged(void) {
     hf_request *r = start_one(home);
     REQUIRE(r);
     redirect(home, r, b); /* its event is freed with the shard */
-    close_shards();
+    play_close();
 }
 
 static void retry_or_not(hf_shard *s) {
@@ -479,7 +355,7 @@ static void random_step(void) {
         break;
     case 3:
         if (r != NULL) {
-            end_attempt(s, r, types[dice(4)]);
+            play_end(s, r, types[dice(4)]);
         }
         break;
     case 4:
@@ -493,14 +369,14 @@ static void random_step(void) {
         break;
     case 7:
         now += dice(100000);
-        run_due(s);
+        play_due(s);
         break;
     default:
         for (int k = 0; k < SHARDS && dice(40) == 0; k++) {
             hf_shard_post_cancel(&shards[k], dice((uint32_t)next_seq + 3));
         }
         hf_shard_unpark(s, now);
-        read_ring(s);
+        play_read(s, note_line);
     }
     if (dice(3) == 0) {
         take_inbox(s);
@@ -527,13 +403,13 @@ static void whatever_happens_limits_hold_and_each_is_answered_once(void) {
             abort_running(&shards[i], true);
         }
         take_all();
-        if (!CHECK(all_answered()) || !CHECK(hosts_at_rest())) {
+        if (!CHECK(play_answered()) || !CHECK(hosts_at_rest())) {
             fprintf(stderr, "    seed %llu\n", (unsigned long long)seed);
         }
         for (int t = 0; t < HF_T_COUNT; t++) {
             ended[t] += by_type[t];
         }
-        close_shards();
+        play_close();
     }
     CHECK(ended[HF_T_NONE] > 0 && ended[HF_T_CANCELLED] > 0);
     CHECK(ended[HF_T_DEADLINE] > 0 && ended[HF_T_ROBOTS_DENIED] > 0);
@@ -548,7 +424,7 @@ static void what_travels_is_freed_with_the_shards(void) {
         for (int i = 0; i < 400; i++) {
             random_step();
         }
-        close_shards();
+        play_close();
     }
 }
 
