@@ -104,6 +104,10 @@ static bool by_http2(const hf_transfer *t, int code, long os_errno) {
     if (t->resp->http_version == 20 && t->url->tls) {
         return true;
     }
+    long version = t->identity->http_version;
+    if (version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1) {
+        return false;
+    }
     return code == CURLE_RECV_ERROR && os_errno == 0 && t->url->tls && !t->got_bytes &&
            (t->stood || !t->opened);
 }

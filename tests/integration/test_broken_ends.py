@@ -5,7 +5,11 @@ in clear, under TLS and by HTTP/2.
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -17,6 +21,7 @@ from hardfetch.testing.h2 import DATA, END_STREAM, HEADERS, Stream, Wire, frame
 from hardfetch.testing.h2faults import goaway, rst
 from hardfetch.testing.model import Script
 from hardfetch.testing.peer import Peer
+from hardfetch.testing.tlsfaults import server_context
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 SIZED = HEAD + b"Content-Length: 100\r\n\r\n"
@@ -239,3 +244,36 @@ def test_a_stream_that_stops_is_incomplete(site: FaultSite, *, reused: bool) -> 
     for name, record in zip(STOPPED, records[len(cuts) :], strict=True):
         body = b"hello!" if name.startswith("END") else b"hello"
         truth.expect(record, **gone("disconnect", body), http_version="2")
+
+
+BAD_RECORD = b"\x17\3\3\0\x20" + b"z" * 32
+
+
+def answer_with_a_bad_record(listener: socket.socket, count: int) -> None:
+    for _ in range(count):
+        peer, _ = listener.accept()
+        peer.settimeout(30)
+        with server_context("site").wrap_socket(peer, server_side=True) as tls:
+            tls.recv(65536)
+            os.write(tls.fileno(), BAD_RECORD)
+            with suppress(OSError):
+                tls.recv(1)
+
+
+def test_a_broken_record_instead_of_an_answer(site: FaultSite) -> None:
+    versions = ["1.1", None, "1.1", None]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(30)
+        server = threading.Thread(
+            target=answer_with_a_bad_record, args=(listener, len(versions))
+        )
+        server.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/"
+        inputs = [{"url": url, "http_version": version} for version in versions]
+        records = truth.fetch(site, inputs, max_per_host=1, breaker=0, timeout=20)
+        server.join(30)
+    for version, record in zip(versions, records, strict=True):
+        # Where it might have been HTTP/2, libcurl does not tell.
+        may: Any = ("connection_reset", "http2_error")
+        kind = may if version is None else "connection_reset"
+        truth.expect(record, kind, origin="site", phase="first_byte")
