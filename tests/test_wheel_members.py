@@ -105,11 +105,12 @@ def test_a_wheels_members_are_sorted_and_recorded_as_they_are(
     tool: ModuleType, tmp_path: Path
 ) -> None:
     given = {
-        "p-1.dist-info/RECORD": "p/b.py,,\np/a.bin,,\np-1.dist-info/X,,\n"
+        "p-1.dist-info/RECORD": "p/b.py,,\np/a.bin,,\np/c.json,,\np-1.dist-info/X,,\n"
         "p-1.dist-info/RECORD,,\n",
         "p-1.dist-info/X": "x",
         "p/b.py": "b = 1  # one\n",
         "p/a.bin": "#\n",
+        "p/c.json": '{"a": [1,\n 2.50, "é"]}\n',
     }
     with zipfile.ZipFile(tmp_path / "p.whl", "w") as wheel:
         for name, text in given.items():
@@ -119,11 +120,13 @@ def test_a_wheels_members_are_sorted_and_recorded_as_they_are(
     assert list(found) == [
         "p/a.bin",
         "p/b.py",
+        "p/c.json",
         "p-1.dist-info/X",
         "p-1.dist-info/RECORD",
     ]
     assert found["p/b.py"][0] == b"b = 1\n"
     assert found["p/a.bin"][0] == b"#\n"
+    assert found["p/c.json"][0] == b'{"a":[1,2.5,"\\u00e9"]}'
     rows = list(csv.reader(io.StringIO(found["p-1.dist-info/RECORD"][0].decode())))
     for name, digest, size in rows[:-1]:
         data = found[name][0]

@@ -3,7 +3,7 @@
 What is written for those who work on the sources stays behind in the source
 distribution, since it is a tenth of a wheel: comments, and docstrings of what no
 `__all__` names. Their lines are empty here, so that a traceback's line numbers are
-those of the source. Commands keep theirs: click prints them.
+those of the source. Commands keep theirs: click prints them. JSON loses its layout.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import base64
 import csv
 import hashlib
 import io
+import json
 import tokenize
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,8 @@ def members(wheel: zipfile.ZipFile) -> dict[str, tuple[bytes, bool]]:
         data, name = wheel.read(info), info.filename
         if info in sources:
             data = lean(data, None if "/cli/" in name else public)
+        if name.endswith(".json"):
+            data = json.dumps(json.loads(data), separators=(",", ":")).encode()
         if _is_record(name):
             data = _record(data, found)
         found[name] = data, bool(info.external_attr >> 16 & 0o100)

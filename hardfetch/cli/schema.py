@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
-from hardfetch.schema import PATH
+from hardfetch.schema import record_schema
 
 
 @click.command()
@@ -13,4 +15,4 @@ def schema() -> None:
 
     Each field is described with its type, its unit and when it is null.
     """
-    click.echo(PATH.read_text(encoding="utf-8"), nl=False)
+    click.echo(json.dumps(record_schema(), indent=2, ensure_ascii=False))
