@@ -11,7 +11,8 @@ C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.[ch] tests/c/*.[ch] tests/fuzz/*.
 BUILD_FILES := CMakeLists.txt $(wildcard cmake/*.cmake tests/c/CMakeLists.txt)
 
 # The Python tests that are run under ASan as well.
-ASAN_TESTS := tests/integration/test_cli_fetch.py tests/test_handover.py
+ASAN_TESTS := tests/integration/test_cli_fetch.py tests/test_handover.py tests/test_record.py \
+              tests/test_request.py
 comma := ,
 
 # Configures, builds and runs the C tests in build/$(1) with the options $(2).

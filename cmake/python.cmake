@@ -14,8 +14,7 @@ endif()
 set(core_c "${CMAKE_CURRENT_BINARY_DIR}/_core.c")
 set(api "${PROJECT_SOURCE_DIR}/csrc/api.h")
 set(prelude "${PROJECT_SOURCE_DIR}/csrc/cffi_prelude.c")
-set(pyabi "${PROJECT_SOURCE_DIR}/csrc/pyabi/lines.c"
-          "${PROJECT_SOURCE_DIR}/csrc/pyabi/result.c")
+file(GLOB pyabi CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/pyabi/*.c")
 add_custom_command(
   OUTPUT "${core_c}"
   COMMAND "${Python_EXECUTABLE}" -m cffi.gen_src read-sources hardfetch._core

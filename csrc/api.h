@@ -481,7 +481,9 @@ void hf_resume_bitmap(const hf_resume *r, uint8_t *out);
  * Thread: any, without the interpreter's lock. Returns 0 or HF_ENOMEM. */
 int hf_python_lines(void *list);
 
-/* Appends to the list at this address line(head, body, form): of a frame's parts, which
- * are two bytes and an int, the record's line as bytes.
+/* list is the address of a Python list. Appends line(head, body, form), which makes of
+ * a frame's parts, two bytes and an int, the record's line as bytes; and pack(given,
+ * options, headers, limits, dumps, option), which makes of a request that is a dict its
+ * packed form, or None where Python is to look at it (pyabi/pack.c).
  * Thread: any, without the interpreter's lock. Returns 0 or HF_ENOMEM. */
-int hf_python_result(void *list);
+int hf_python_builtins(void *list);

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hardfetch.outcome import Verdict
 
-__all__ = ["Engine", "check", "ffi", "lib", "line_of"]
+__all__ = ["Engine", "check", "ffi", "lib", "line_of", "pack"]
 
 _T = TypeVar("_T")
 
@@ -63,17 +63,20 @@ def error_text(err: Any) -> str:
     return text
 
 
-def _line_maker() -> Callable[[bytes, bytes, int], bytes]:
-    # Not through cffi, which would give the interpreter's lock away in each call: a
-    # built-in function is appended to the list at this address.
-    made: list[Callable[[bytes, bytes, int], bytes]] = []
-    if lib.hf_python_result(ffi.cast("void *", id(made))) != OK:
+def _built_ins() -> list[Callable[..., Any]]:
+    # Not through cffi, which would give the interpreter's lock away in each call:
+    # built-in functions are appended to the list at this address.
+    made: list[Callable[..., Any]] = []
+    if lib.hf_python_builtins(ffi.cast("void *", id(made))) != OK:
         raise MemoryError
-    return made[0]
+    return made
 
 
 #: line_of(head, body, form): the parts of a frame as one line of NDJSON. Any thread.
-line_of = _line_maker()
+line_of: Callable[[bytes, bytes, int], bytes]
+#: pack(given, options, headers, limits, dumps, option): see request.py. Any thread.
+pack: Callable[..., bytes | None]
+line_of, pack = _built_ins()
 
 
 def check(rc: int, err: Any = None) -> int:

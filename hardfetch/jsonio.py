@@ -70,18 +70,25 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
 
     Raises JsonDecodeError for anything that is not exactly one valid document.
     """
-    if isinstance(data, str):
-        try:
-            data = data.encode()
-        except UnicodeEncodeError as exc:
-            raise JsonDecodeError("not valid Unicode: lone surrogate") from exc
-    elif not isinstance(data, bytes):
-        data = bytes(data)
+    if type(data) is not bytes:
+        data = _to_bytes(data)
     # orjson reads an integer past 64 bits as a float, silently: those go the slow way.
     # (`find` and no `in`, which first tries its operand as a number: 0.1 us.)
     if _orjson is None or data.translate(_DIGITS).find(_LONG) >= 0:
         return _slow_loads(data)
-    return loads_small(data)
+    try:
+        return _orjson.loads(data)
+    except ValueError as exc:
+        raise JsonDecodeError(str(exc)) from None
+
+
+def _to_bytes(data: bytes | bytearray | memoryview | str) -> bytes:
+    if not isinstance(data, str):
+        return bytes(data)
+    try:
+        return data.encode()
+    except UnicodeEncodeError as exc:
+        raise JsonDecodeError("not valid Unicode: lone surrogate") from exc
 
 
 def loads_small(data: bytes) -> Any:
@@ -103,10 +110,12 @@ def dumps(obj: Any) -> bytes:
     if _orjson is None:
         return _slow_dumps(obj)
     try:
-        out: bytes = _orjson.dumps(obj, option=_OPTIONS)
+        out: bytes = _orjson.dumps(obj, None, _OPTIONS)
     except TypeError:
         # Too large an integer is ours to write; all else fails again, with our text.
         return _slow_dumps(obj)
+    if type(obj) is str:
+        return out
     if out.find(b':60"') >= 0:
         # orjson rounds an offset of 1:59:45 to "+01:60", which no reader takes.
         return _slow_dumps(obj)

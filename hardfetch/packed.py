@@ -1,26 +1,25 @@
 """The packed form of a request: csrc/api.h has the format.
 
-What most lines of an input repeat is packed once and remembered: methods, proxies,
-limits, headers.
+What most lines of an input repeat is checked and packed once, and remembered: methods,
+proxies, limits, headers.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import functools
 import re
 import struct
 from typing import TYPE_CHECKING, Any
 
-from hardfetch import values
+from hardfetch import profiles, values
 from hardfetch.options import HTTP_VERSIONS
 from hardfetch.policies import proxy_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Pack = Callable[[str, Any], bytes]
+    Pack = Callable[[Any, Any], bytes]
 
 # Tags of csrc/api.h; a test compares them.
 TAG_URL = 1
@@ -46,9 +45,8 @@ TAG_INVALID = 19
 MAX_LINE = 1 << 20  # bytes of one input line
 MAX_ECHO = 4096  # bytes of a line that has no URL, kept for its record
 _MAX_REASON = 300
-_KNOWN = 256  # values remembered, of each kind
-_SHORT = 200  # characters of those that are, at most
-_PLAIN = frozenset({str, int, float, type(None)})
+_KNOWN = 1024  # pairs that a Memory holds at most
+_SHORT = 200  # characters of the texts in them, at most
 
 _ITEM = struct.Struct("<BI")
 _LONG_ITEM = struct.Struct("<BIq")
@@ -114,18 +112,34 @@ def _time(tag: int, value: float) -> bytes:
     return _LONG_ITEM.pack(tag, 8, max(1, round(value * 1e6)))
 
 
+class Memory(dict[tuple[Any, Any], bytes]):
+    """What pairs are packed as: `memory[a, b]` packs them when they are new to it.
+
+    Only for pairs of text, int, float and None, never of bool: True equals 1, but is no
+    time. Any thread. Raises what packing raises.
+    """
+
+    __slots__ = ("_pack",)
+
+    def __init__(self, pack: Pack) -> None:
+        super().__init__()
+        self._pack = pack
+
+    def __missing__(self, pair: tuple[Any, Any]) -> bytes:
+        packed = self._pack(*pair)
+        if not any(type(x) is str and len(x) > _SHORT for x in pair):
+            if len(self) >= _KNOWN:
+                self.clear()  # what is said again comes back soon
+            self[pair] = packed
+        return packed
+
+
 def limits(default: float, grace: float, soft: Any, hard: Any) -> bytes:
-    """Pack timeout and hard_timeout of a request, one or both given.
+    """Pack timeout and hard_timeout of a request: one alone moves the other along.
 
     `default` is the timeout that holds without, `grace` what the hard one has more.
     Raises Invalid, OptionError.
     """
-    plain = type(soft) in _PLAIN and type(hard) in _PLAIN
-    return (_known_limits if plain else _limits)(default, grace, soft, hard)
-
-
-def _limits(default: float, grace: float, soft: Any, hard: Any) -> bytes:
-    """Pack soft and hard limit together: one given alone moves the other along."""
     soft = None if soft is None else values.seconds("timeout", soft)
     hard = None if hard is None else values.seconds("hard_timeout", hard)
     if hard is None and soft is not None:
@@ -137,45 +151,20 @@ def _limits(default: float, grace: float, soft: Any, hard: Any) -> bytes:
     return _time(TAG_TIMEOUT, soft) + _time(TAG_HARD_TIMEOUT, hard)
 
 
-# Most lines of an input say the same as those before. What is remembered can be hashed,
-# and its type counts, since True equals 1.
-_known_limits = functools.lru_cache(_KNOWN, typed=True)(_limits)
-
-
-def _remembered(pack: Pack) -> Pack:
-    """Return pack with a memory for short texts and plain numbers."""
-    known = functools.lru_cache(_KNOWN, typed=True)(pack)
-
-    def look(key: str, value: Any) -> bytes:
-        if type(value) in _PLAIN and (type(value) is not str or len(value) < _SHORT):
-            return known(key, value)
-        return pack(key, value)
-
-    return look
-
-
 def _text_item(tag: int, check: Callable[[str, Any], str]) -> Pack:
-    def pack(key: str, value: Any) -> bytes:
-        return item(tag, check(key, value).encode())
-
-    return _remembered(pack)
+    return lambda key, value: item(tag, check(key, value).encode())
 
 
 def _time_item(tag: int) -> Pack:
-    return _remembered(lambda key, value: _time(tag, values.seconds(key, value)))
+    return lambda key, value: _time(tag, values.seconds(key, value))
 
 
-@_remembered
-def _header_item(key: str, value: Any) -> bytes:
-    return item(TAG_HEADER, values.header_line("headers", key, value))
+def _header_item(name: Any, value: Any) -> bytes:
+    return item(TAG_HEADER, values.header_line("headers", name, value))
 
 
-def put_headers(value: Any, parts: list[bytes]) -> None:
-    """Append an item for each header line. Raises OptionError."""
-    if type(value) is dict:
-        parts += [_header_item(key, text) for key, text in value.items()]
-    else:
-        parts += [item(TAG_HEADER, x) for x in values.headers("headers", value)]
+#: Of header lines, by name and value.
+known_headers = Memory(_header_item)
 
 
 def _version(key: str, value: Any) -> str:
@@ -202,15 +191,27 @@ def _base64_item(key: str, value: Any) -> bytes:
         raise Invalid(f"{key}: not valid base64") from None
 
 
+def _headers_item(key: str, value: Any) -> bytes:
+    return b"".join(item(TAG_HEADER, line) for line in values.headers(key, value))
+
+
+def _profile(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"{key}: give a string, not {type(value).__name__}")
+    return profiles.resolve(key, value)
+
+
 def _fresh_item(key: str, value: Any) -> bytes:
     return item(TAG_FRESH, b"") if values.flag(key, value) else b""
 
 
-#: Keys of a request whose value becomes one item.
-SIMPLE: dict[str, Pack] = {
+#: How the value of each key of a request is checked and packed that stands by itself.
+OPTIONS: dict[str, Pack] = {
     "method": _text_item(TAG_METHOD, values.method),
     "proxy": _text_item(TAG_PROXY, proxy_url),
     "session": _text_item(TAG_SESSION, values.text),
+    "headers": _headers_item,
+    "impersonate": _text_item(TAG_IMPERSONATE, _profile),
     "http_version": _text_item(TAG_HTTP_VERSION, _version),
     "body": _body_item,
     "body_base64": _base64_item,

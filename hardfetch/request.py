@@ -10,27 +10,29 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hardfetch import jsonio, profiles, values
+from hardfetch import jsonio, values
+from hardfetch._ffi import pack
 from hardfetch.errors import OptionError
 from hardfetch.packed import (
     MAX_ECHO,
     MAX_LINE,
-    SIMPLE,
+    OPTIONS,
     TAG_ID,
-    TAG_IMPERSONATE,
     TAG_INPUT,
     TAG_META,
     TAG_URL,
     TIMES,
     Invalid,
+    Memory,
     frame,
     invalid_frame,
     item,
+    known_headers,
     limits,
     mask_passwords,
-    put_headers,
     too_long_frame,
     url_frame,
 )
@@ -79,14 +81,13 @@ TIME_OPTIONS = frozenset(TIMES) | {"timeout", "hard_timeout"}
 class Packer:
     """Packs inputs for the core, with the limits of one Fetcher.
 
-    It keeps no state but a cache of profile names, so any thread may call it.
+    It keeps no state but what it remembers of them, so any thread may call it.
     """
 
     def __init__(self, options: Options) -> None:
-        self._timeout = options.timeout
-        self._hard = options.hard_timeout
-        self._grace = options.hard_timeout - options.timeout
-        self._targets: dict[str, bytes] = {}
+        default, grace = options.timeout, options.hard_timeout - options.timeout
+        self._limits = partial(limits, default, grace)
+        self._known_limits = Memory(self._limits)
 
     def line(self, line: bytes) -> bytes:
         """Return the frame of one JSON line, without its line end."""
@@ -101,33 +102,23 @@ class Packer:
 
     def mapping(self, obj: Mapping[str, Any], raw: bytes | None = None) -> bytes:
         """Return the frame of a request given as a mapping of the JSON keys."""
+        packed = self._known(obj) if type(obj) is dict else None
+        if packed is not None:
+            return packed
         url = obj.get("url")
         if type(url) is not str:
             return self._refused(_no_url(obj), raw if raw is not None else _echo(obj))
-        try:
-            data = url.encode()
-            if len(obj) == 1:
-                return url_frame(data)
-            ident, meta = obj.get("id"), obj.get("meta")
-            if len(obj) == 1 + ("id" in obj) + ("meta" in obj):
-                items = item(TAG_URL, data)
-                if ident is not None:
-                    items += item(TAG_ID, jsonio.dumps(ident))
-                if meta is not None:
-                    items += item(TAG_META, jsonio.dumps(meta))
-                return frame(items)
-        except (UnicodeEncodeError, jsonio.JsonEncodeError, RecursionError):
-            pass  # told by the long way
         return self._packed(url, obj)
 
     def request(self, request: Request) -> bytes:
         """Return the frame of a Request."""
-        given = {
+        given: dict[str, Any] = {
             name: value
             for name in REQUEST_OPTIONS
             if (value := getattr(request, name)) is not None and value is not False
         }
-        return self._packed(request.url, given)
+        given["url"] = request.url
+        return self._known(given) or self._packed(request.url, given)
 
     def plain(self, url: str) -> bytes:
         """Return the frame of a URL and nothing else."""
@@ -159,59 +150,62 @@ class Packer:
     def _refused(self, reason: str, raw: bytes) -> bytes:
         return invalid_frame(reason, item(TAG_INPUT, mask_passwords(raw)[:MAX_ECHO]))
 
+    def _known(self, given: dict[str, Any]) -> bytes | None:
+        """Return the frame of a request that holds nothing odd; None for another."""
+        return pack(
+            given,
+            _known_options,
+            known_headers,
+            self._known_limits,
+            jsonio.dumps,
+            _option,
+        )
+
     def _packed(self, url: Any, given: Mapping[str, Any]) -> bytes:
-        parts = [item(TAG_URL, _url_bytes(url))]
-        reason = ""
+        """Return the frame of any request, with the reason where it is refused."""
+        data, reason = _url_bytes(url)
+        # First of all, so that a refused request still has id and meta in its record.
+        told = item(TAG_URL, data)
         for key, tag in _TOLD:
-            # First of all, so that a refused request still has them in its record.
             value = given.get(key)
             if value is not None:
                 try:
-                    parts.append(item(tag, jsonio.dumps(value)))
+                    told += item(tag, jsonio.dumps(value))
                 except (jsonio.JsonEncodeError, RecursionError) as exc:
                     reason = f"{key}: {exc}"
-        told = len(parts)
         if not reason:
             try:
-                _check_url(url)
-                self._options(given, parts)
-                return frame(b"".join(parts))
+                return frame(told + self._options(given))
             except (Invalid, OptionError) as exc:
                 reason = str(exc)
             except (TypeError, ValueError, ArithmeticError, RecursionError) as exc:
                 # No check foresees every value; one input must never end the others.
                 reason = f"the request can't be read: {type(exc).__name__}"
-        return invalid_frame(reason, b"".join(parts[:told]))
+        return invalid_frame(reason, told)
 
-    def _options(self, given: Mapping[str, Any], parts: list[bytes]) -> None:
-        for key, value in given.items():
-            if value is None or key in _DONE:
-                continue
-            simple = SIMPLE.get(key)
-            if simple is not None:
-                parts.append(simple(key, value))
-            elif key == "headers":
-                put_headers(value, parts)
-            elif key == "impersonate":
-                parts.append(item(TAG_IMPERSONATE, self._target(key, value)))
-            elif key not in _PAIR:
-                hint = values.near_miss(str(key), REQUEST_KEYS)
-                raise Invalid(f"unknown key {values.shown(key)}{hint}")
+    def _options(self, given: Mapping[str, Any]) -> bytes:
+        packed = b"".join(
+            _option(key, value)
+            for key, value in given.items()
+            if value is not None and key not in _APART
+        )
         if given.get("body_base64") is not None and given.get("body") is not None:
             raise Invalid("body: give body or body_base64, not both")
         soft, hard = given.get("timeout"), given.get("hard_timeout")
         if soft is not None or hard is not None:
-            parts.append(limits(self._timeout, self._grace, soft, hard))
+            packed += self._limits(soft, hard)
+        return packed
 
-    def _target(self, key: str, value: Any) -> bytes:
-        if not isinstance(value, str):
-            raise Invalid(f"{key}: give a string, not {type(value).__name__}")
-        target = self._targets.get(value)
-        if target is None:
-            target = profiles.resolve(key, value).encode()
-            if len(self._targets) < 1000:
-                self._targets[value] = target
-        return target
+
+def _option(key: str, value: Any) -> bytes:
+    pack = OPTIONS.get(key)
+    if pack is None:
+        hint = values.near_miss(str(key), REQUEST_KEYS)
+        raise Invalid(f"unknown key {values.shown(key)}{hint}")
+    return pack(key, value)
+
+
+_known_options = Memory(_option)
 
 
 def _no_url(obj: Mapping[str, Any]) -> str:
@@ -230,26 +224,19 @@ def _echo(obj: Mapping[str, Any]) -> bytes:
         return repr(list(obj))[:MAX_ECHO].encode("utf-8", "replace")
 
 
-def _url_bytes(url: Any) -> bytes:
+def _url_bytes(url: Any) -> tuple[bytes, str]:
+    """Return a URL's bytes, and why it is none."""
     if isinstance(url, bytes):
-        return url
-    # File names and such carry raw bytes as surrogates; other ones are refused below.
+        return url, ""
+    if not isinstance(url, str):
+        reason = f"url: give a string or bytes, not {type(url).__name__}"
+        return str(url).encode("utf-8", "replace"), reason
     try:
-        return str(url).encode("utf-8", "surrogateescape")
+        # File names and such carry raw bytes as surrogates; other ones are refused.
+        return url.encode("utf-8", "surrogateescape"), ""
     except UnicodeEncodeError:
-        return str(url).encode("utf-8", "replace")
+        return url.encode("utf-8", "replace"), "url: lone surrogates cannot be sent"
 
 
-def _check_url(url: Any) -> None:
-    if not isinstance(url, (str, bytes)):
-        raise Invalid(f"url: give a string or bytes, not {type(url).__name__}")
-    if isinstance(url, str) and not url.isascii():
-        try:
-            url.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError:
-            raise Invalid("url: lone surrogates cannot be sent") from None
-
-
-_DONE = frozenset({"url", "id", "meta"})
-_PAIR = frozenset({"timeout", "hard_timeout"})
+_APART = frozenset({"url", "id", "meta", "timeout", "hard_timeout"})
 _TOLD = (("id", TAG_ID), ("meta", TAG_META))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 import timeit
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from hardfetch import packed as module, robots_gate
+from hardfetch import jsonio, packed as module, request, robots_gate
 from hardfetch.options import Options
 from hardfetch.request import Packer, Request
 
@@ -212,6 +214,107 @@ def test_an_input_that_is_no_request_is_packed_with_the_reason(
     first = unpack(frame)[0]
     assert first[0] in ("TAG_URL", "TAG_INPUT")
     assert len(first[1]) <= module.MAX_ECHO
+
+
+#: One each of what goes the compiled way, and of what Python looks at.
+VALID: list[dict[str, Any]] = [
+    {},
+    {"id": None, "meta": None, "timeout": None, "headers": None},
+    {"id": "a", "meta": {"k": [1 << 70, "é"]}},
+    {"method": "PUT", "session": "s", "proxy": "", "http_version": "2"},
+    {"headers": {"A": "b", "C": "é"}, "body": "é", "fresh": True},
+    {"headers": [["A", "b"], ["A", "c"]], "body_base64": "/wA=", "fresh": False},
+    {"headers": "A: b", "body": b"\xff"},
+    {"headers": {f"X-{n}": "y" for n in range(100)}},
+    {"headers": {"A": b"b"}},
+    {"timeout": 1},
+    {"timeout": 1.5, "hard_timeout": "2s"},
+    {"hard_timeout": 3, "deadline": 1, "connect_timeout": "300ms"},
+    {"impersonate": "chrome", "body": "x" * 1000, "session": "y" * 1000},
+]
+
+
+@pytest.mark.parametrize("given", VALID, ids=lambda v: repr(v)[:60])
+@pytest.mark.parametrize("url", ["http://x/", "http://é/", "http://x/\udcff"])
+def test_both_ways_of_packing_lead_to_the_same(
+    packer: Packer, url: str, given: dict[str, Any]
+) -> None:
+    obj = {**given, "url": url}
+    wanted = packer._packed(url, obj)
+    assert unpack(wanted)[-1][0] != "TAG_INVALID"
+    for _ in range(2):  # the second time it is remembered
+        assert packer.mapping(obj) == wanted
+        assert packer.mapping(MappingProxyType(obj)) == wanted
+
+
+def test_the_compiled_way_takes_all_but_the_odd(packer: Packer) -> None:
+    taken = [packer._known({**given, "url": "http://x/"}) for given in VALID]
+    assert [n for n, frame in enumerate(taken) if frame is None] == [7, 8]
+    assert packer._known({"url": "http://x/\udcff"}) is None
+    assert packer._known({"url": "http://x/", "body": "a", "body_base64": ""}) is None
+    assert packer._known({"url": b"http://x/"}) is None
+    assert packer._known({1: 2, "url": "http://x/"}) is None  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        ({"timeout": 1}, {"timeout": True}),
+        ({"timeout": 1.0, "hard_timeout": 1}, {"timeout": 1, "hard_timeout": True}),
+        ({"idle_timeout": 1}, {"idle_timeout": True}),
+        ({"fresh": True}, {"fresh": 1}),
+        ({"headers": {"A": "b"}}, {"headers": {"A": ["b"]}}),
+    ],
+)
+def test_what_is_remembered_is_not_taken_for_what_equals_it(
+    packer: Packer, good: dict[str, Any], bad: dict[str, Any]
+) -> None:
+    for _ in range(2):
+        frame = packer.item({"url": "http://x/", **good})
+        assert unpack(frame)[-1][0] != "TAG_INVALID"
+        assert next(iter(bad)) in reason(packer.item({"url": "http://x/", **bad}))
+
+
+def test_only_so_much_is_remembered(packer: Packer) -> None:
+    known = request._known_options
+    known.clear()
+    for n in range(3 * module._KNOWN):
+        frame = packer.item({"url": "http://x/", "session": f"s{n}"})
+        assert unpack(frame)[1] == ("TAG_SESSION", b"s%d" % n)
+        assert len(known) <= module._KNOWN
+    known.clear()
+    packer.item({"url": "http://x/", "session": "s" * (module._SHORT + 1)})
+    packer.item({"url": "http://x/", "session": "a\nb"})
+    assert known == {}
+
+
+def test_an_interrupt_while_packing_is_not_lost(
+    packer: Packer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_obj: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jsonio, "dumps", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        packer.item({"url": "http://x/", "id": 7})
+
+
+def test_packing_keeps_hold_of_nothing(packer: Packer) -> None:
+    class Text(str):
+        __slots__ = ()
+
+    def counts(values: list[Any]) -> list[int]:
+        return [sys.getrefcount(value) for value in values]
+
+    for session, refused in (("s", False), ("a\nb", True)):
+        values = [Text("http://x/é"), [Text("id")], Text("m"), 12345.5, Text(session)]
+        names = ("url", "id", "meta", "timeout", "session")
+        before = counts(values)
+        for _ in range(10):
+            frame = packer.item(dict(zip(names, values, strict=True)))
+            assert (unpack(frame)[-1][0] == "TAG_INVALID") == refused
+        packer._known_limits.clear()
+        assert counts(values) == before
 
 
 def test_an_invalid_request_keeps_its_id_and_meta(packer: Packer) -> None:

@@ -61,7 +61,7 @@ PyAPI_FUNC(PyObject *) PyObject_CallMethod(PyObject *, const char *, const char 
 PyAPI_FUNC(void *) PyObject_Malloc(size_t);
 PyAPI_FUNC(void) PyObject_Free(void *);
 
-/* For lines.c and result.c. */
+/* For the other files of this folder. */
 typedef PyObject *(*PyCFunction)(PyObject *, PyObject *);
 typedef void (*PyCapsule_Destructor)(PyObject *);
 typedef enum { PyGILState_LOCKED, PyGILState_UNLOCKED } PyGILState_STATE;
@@ -75,11 +75,13 @@ typedef struct PyMethodDef {
 #define METH_NOARGS 0x0004
 #define METH_O 0x0008
 #define METH_FASTCALL 0x0080
+PyAPI_FUNC(PyObject *) PyExc_Exception;
 PyAPI_FUNC(PyObject *) PyExc_TypeError;
 typedef struct _typeobject PyTypeObject;
 extern PyTypeObject PyBool_Type, PyDict_Type, PyFloat_Type, PyList_Type, PyLong_Type,
     PyUnicode_Type;
 
+PyAPI_FUNC(char *) PyBytes_AsString(PyObject *);
 PyAPI_FUNC(int) PyBytes_AsStringAndSize(PyObject *, char **, Py_ssize_t *);
 PyAPI_FUNC(PyObject *) PyBytes_FromStringAndSize(const char *, Py_ssize_t);
 PyAPI_FUNC(PyObject *) PyCFunction_NewEx(PyMethodDef *, PyObject *, PyObject *);
@@ -98,9 +100,12 @@ PyAPI_FUNC(Py_ssize_t) PyList_Size(PyObject *);
 PyAPI_FUNC(unsigned long long) PyLong_AsUnsignedLongLong(PyObject *);
 PyAPI_FUNC(PyObject *) PyMemoryView_FromMemory(char *, Py_ssize_t, int);
 PyAPI_FUNC(PyObject *) PyObject_CallFunctionObjArgs(PyObject *, ...);
+PyAPI_FUNC(PyObject *) PyObject_GetItem(PyObject *, PyObject *);
 PyAPI_FUNC(PyObject *) PyObject_Type(PyObject *);
 PyAPI_FUNC(PyObject *) PyTuple_GetItem(PyObject *, Py_ssize_t);
+PyAPI_FUNC(PyObject *) PyTuple_Pack(Py_ssize_t, ...);
 PyAPI_FUNC(Py_ssize_t) PyTuple_Size(PyObject *);
+PyAPI_FUNC(const char *) PyUnicode_AsUTF8AndSize(PyObject *, Py_ssize_t *);
 PyAPI_FUNC(int) PyUnicode_CompareWithASCIIString(PyObject *, const char *);
 
 PyAPI_FUNC(void) Py_FatalError(const char *) __attribute__((noreturn));

@@ -7,6 +7,7 @@
 #include "Python.h"
 
 #include "atomics.h"
+#include "builtins.h"
 #include "hf.h"
 #include "record.h"
 
@@ -51,7 +52,7 @@ static int make(hf_encoder *e, view head, view body, uint64_t form) {
                           (const uint8_t *)body.p, (size_t)body.n, form);
 }
 
-static PyObject *line(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+PyObject *hf_line(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     (void)self;
     view head;
     view body;
@@ -87,19 +88,4 @@ static PyObject *line(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     }
     give(e);
     return made;
-}
-
-static PyMethodDef method = {"line", (PyCFunction)(void (*)(void))line, METH_FASTCALL,
-                             NULL};
-
-int hf_python_result(void *list) {
-    PyGILState_STATE state = PyGILState_Ensure(); /* cffi has given the lock away */
-    PyObject *f = PyCFunction_NewEx(&method, NULL, NULL);
-    int rc = f != NULL ? PyList_Append(list, f) : -1;
-    Py_DecRef(f);
-    if (rc != 0) {
-        PyErr_Clear();
-    }
-    PyGILState_Release(state);
-    return rc == 0 ? 0 : HF_ENOMEM;
 }
