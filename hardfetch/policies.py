@@ -46,7 +46,10 @@ def proxy_url(name: str, value: Any) -> str:
         hint = ", ".join(PROXY_SCHEMES)
         raise OptionError(f"{name}: the scheme of a proxy is one of {hint}")
     host = re.sub(r"^.*@", "", rest).split("/", 1)[0]
-    if not re.fullmatch(r"(\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+):[0-9]{1,5}", host):
+    server = re.fullmatch(
+        r"(?:\[[0-9A-Fa-f:.%\w]+\]|[^\s:\[\]/?#]+):([0-9]{1,5})", host
+    )
+    if server is None or not 0 < int(server[1]) < 65536:
         raise OptionError(f"{name}: give a proxy as scheme://[user:password@]host:port")
     if re.search(r"[/?#\\]", rest.removesuffix("/")):
         raise OptionError(

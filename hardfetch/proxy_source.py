@@ -111,7 +111,7 @@ def _read(what: _What) -> list[Proxy]:
     if what.path is not None:
         name = _name(what.path)
         try:
-            text = values.read_file(what.path, _MOST).decode()
+            text = values.read_file(what.path, _MOST).decode("utf-8-sig")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "not UTF-8"
             raise OptionError(f"proxy file {name}: {why}") from None

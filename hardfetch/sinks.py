@@ -197,8 +197,13 @@ def open_sink(
         file = _open_file(path, append=append, alone=alone, given_up=given_up)
         return _plain_sink(file, path, packing, append=append, policy=policy)
     if policy.rotate_size is not None or policy.rotate_time is not None:
-        raise OptionError("rotate_size: only a path with {part} can be rotated")
+        raise _no_parts(policy, "only a path with {part} can be rotated")
     return _open_object(sink, policy)
+
+
+def _no_parts(policy: Policy, remedy: str) -> OptionError:
+    name = "rotate_time" if policy.rotate_size is None else "rotate_size"
+    return OptionError(f"{name}: {remedy}")
 
 
 def _open_object(sink: Any, policy: Policy) -> Sink:
@@ -268,7 +273,7 @@ def _is_plain(name: str, policy: Policy) -> bool:
     if Template.of(name) is not None:
         return False
     if policy.rotate_size or policy.rotate_time:
-        raise OptionError("rotate_size: give {part} in the output's name")
+        raise _no_parts(policy, "give {part} in the output's name")
     return not URL.match(name)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import ipaddress
 import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ _FORBIDDEN = re.compile(r"[\x00\r\n]")
 _PASSWORD = re.compile(r"((?:/|^['\"]|[,\s])[^/?#\s:@]*:)[^\s]*@")
 _MAX_DIGITS = 20  # no count is longer
 _MAX_SECONDS = 31e6  # the core takes a year, and the hard limit comes on top
-_MAX_SIZE = 1 << 50
+_MAX_SIZE = 1 << 40  # the core takes no more
 _MAX_TOLD = 2000  # characters of what an exception says
 
 
@@ -236,3 +237,65 @@ def headers(name: str, value: Any) -> tuple[bytes, ...]:
             kind = type(item).__name__
             raise OptionError(f"{name}: give pairs of name and value, not {kind}")
     return tuple(lines)
+
+
+def dns_servers(name: str, value: Any) -> tuple[str, ...]:
+    """Return name servers, each IP or IP:PORT, from a list or text with commas."""
+    servers = names(name, value)
+    if not servers and value not in ((), []):
+        raise OptionError(f"{name}: it is empty; give IP or IP:PORT")
+    for server in servers:
+        host, port = server, ""
+        bracketed = re.fullmatch(r"\[(.+)\](?::([0-9]+))?", server)
+        if bracketed:
+            host, port = bracketed[1], bracketed[2] or ""
+        elif server.count(":") == 1:
+            host, port = server.split(":")
+        try:
+            ipaddress.ip_address(host)
+            good = not port or 0 < int(port) < 65536
+        except ValueError:
+            good = False
+        if not good:
+            raise OptionError(
+                f"{name}: {shown(server)} is not allowed; give IP or IP:PORT"
+            )
+    return servers
+
+
+def resolutions(name: str, value: Any) -> tuple[str, ...]:
+    """Return entries HOST:PORT:ADDR[,ADDR]."""
+    entries = strings(name, value)
+    for entry in entries:
+        if not _is_resolution(entry):
+            raise OptionError(
+                f"{name}: {shown(entry)} is not allowed; give HOST:PORT:ADDR"
+            )
+    return entries
+
+
+def _is_resolution(entry: str) -> bool:
+    # libcurl would take a name for an address, and then find none.
+    match = re.fullmatch(r"\+?(?:\[[^\]]+\]|[^:\s]+):([0-9]{1,5}):(\S+)", entry)
+    if match is None or not 0 < int(match[1]) < 65536:
+        return False
+    try:
+        for address in match[2].split(","):
+            ipaddress.ip_address(re.sub(r"^\[(.*)\]$", r"\1", address))
+    except ValueError:
+        return False
+    return True
+
+
+def nets(name: str, value: Any) -> tuple[str, ...]:
+    """Return networks as CIDR."""
+    try:
+        return tuple(
+            str(ipaddress.ip_network(item, strict=False)) for item in names(name, value)
+        )
+    except ValueError as exc:
+        if isinstance(exc, OptionError):
+            raise
+        raise OptionError(
+            f"{name}: {shown(value)} is not allowed; give CIDR as 10.0.0.0/8"
+        ) from None

@@ -73,7 +73,7 @@ def test_defaults_of_python_and_core_are_the_same() -> None:
 
 def test_options_arrive_in_the_config(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
-    bundle.write_text("x")
+    bundle.write_text("-----BEGIN CERTIFICATE-----")
     options = Options.build(
         timeout=1.5,
         headers={"A": "b"},

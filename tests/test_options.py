@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from hardfetch import profiles
+from hardfetch import _ffi, profiles
+from hardfetch._config import OUTPUT_LINES, Config
 from hardfetch.errors import OptionError
 from hardfetch.options import OPTION_NAMES, RECORD_FIELDS, Options, default_loops
 
@@ -288,5 +289,79 @@ def test_methods_of_the_standards_are_put_into_capitals() -> None:
 
 def test_a_path_is_taken_for_the_ca_bundle(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
-    bundle.write_text("x")
+    bundle.write_text("-----BEGIN CERTIFICATE-----")
     assert Options.build(cacert=bundle).cacert == os.fspath(bundle)
+
+
+LIMITS = (1e-6, 31e6)
+EXTREMES = {
+    "loops": (1, 256), "max_concurrency": (1, 1_000_000),
+    "max_per_host": (0, 1_000_000), "ring_bytes": ("64k", "1G"),
+    "window": (1, 1 << 31), "window_bytes": (1, "1T"), "timeout": LIMITS,
+    "connect_timeout": LIMITS, "deadline": LIMITS, "idle_timeout": LIMITS,
+    "first_byte_timeout": LIMITS, "max_body": (1, "1T"), "max_wire": (1, "1T"),
+    "max_ratio": (1, 1 << 40), "max_headers": ("1k", "16M"),
+    "max_redirects": (0, 1000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_what_is_taken_here_the_core_takes_too(name: str) -> None:
+    for value in EXTREMES[name]:
+        config = Config(
+            Options.build(**{"loops": 1, name: value}), output=OUTPUT_LINES, window=100
+        )
+        if value not in (256, 1_000_000, "1G"):  # of which it would make that many
+            _ffi.Engine(config.c).close()
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+@pytest.mark.parametrize("value", [-1, 1 << 60, 10**400])
+def test_what_is_beyond_is_refused_here(name: str, value: int) -> None:
+    with pytest.raises(OptionError, match=f"^{name}: "):
+        Options.build(**{name: value})
+
+
+@pytest.mark.parametrize("value", [1, 1023, "17M", "1G"])
+def test_a_cap_of_heads_has_bounds(value: Any) -> None:
+    with pytest.raises(OptionError, match="^max_headers: .*give 1k to 16M"):
+        Options.build(max_headers=value)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", "a:1", "a:1:x", "a:1:1.2.3", "a:0:1.2.3.4", "a:65536:1.2.3.4", "a::1.2.3.4",
+     ":1:1.2.3.4", "a:1:1.2.3.4,", "a:1:[1.2.3.4", "-a:1", "a:1:host.test"],
+)  # fmt: skip
+def test_what_is_no_resolution_is_refused(entry: str) -> None:
+    with pytest.raises(OptionError, match="^resolve: .*give HOST:PORT:ADDR"):
+        Options.build(resolve=[entry])
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["a.test:1:1.2.3.4", "a:65535:::1", "a:1:[::1]", "[::1]:1:::2", "*:80:127.0.0.1",
+     "+a:1:1.2.3.4", "a:1:1.2.3.4,[::1],5.6.7.8"],
+)  # fmt: skip
+def test_a_resolution_has_a_host_a_port_and_addresses(entry: str) -> None:
+    assert Options.build(resolve=entry).resolve == (entry,)
+
+
+@pytest.mark.parametrize("port", [0, 65536, 99999])
+def test_a_proxy_has_a_port(port: int) -> None:
+    with pytest.raises(OptionError, match="^proxy: "):
+        Options.build(proxy=f"http://a.test:{port}")
+
+
+def test_an_empty_name_server_is_none() -> None:
+    for value in ("", [""], " "):
+        with pytest.raises(OptionError, match="^dns_server: "):
+            Options.build(dns_server=value)
+
+
+def test_certificates_are_certificates(tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    for text in ("", "no PEM", "-----BEGIN PRIVATE KEY-----\n"):
+        path.write_text(text)
+        with pytest.raises(OptionError, match="^cacert: .*holds no certificate"):
+            Options.build(cacert=path)

@@ -62,3 +62,10 @@ def test_copies_are_replaced_together_and_each_loads_by_itself(tmp_path: Path) -
     assert not other.changed()
     file.write_text("a:1\nc:3\n")  # which is not asked any more
     assert not other.changed()
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_proxy(tmp_path: Path) -> None:
+    path = tmp_path / "proxies.txt"
+    path.write_bytes(b"\xef\xbb\xbfhttp://a.test:1\r\nhttp://b.test:2\r\n")
+    loaded = ProxySource([], path, None).load()
+    assert [str(proxy) for proxy in loaded] == ["http://a.test:1", "http://b.test:2"]
