@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Job: TypeAlias = Run | Stream | Client
 
 _EXTRA = frozenset({"data", "json"})  # requests' names for a body
+_BODIES = ("body", "data", "json")
 
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 
@@ -341,9 +342,12 @@ def make_request(url: str | bytes | Request, options: dict[str, Any]) -> Request
         if options:
             raise OptionError("give a Request or a URL with options, not both")
         return url
-    given = dict(options)
+    given = {k: v for k, v in options.items() if k not in _EXTRA or v is not None}
+    bodies = [name for name in _BODIES if given.get(name) is not None]
+    if len(bodies) > 1 and _EXTRA & set(bodies):
+        raise OptionError(f"{bodies[1]}: there is a {bodies[0]} already; give one")
     if "data" in given:
-        given.setdefault("body", given.pop("data"))
+        given["body"] = given.pop("data")
     if "json" in given:
         given["body"] = jsonio.dumps(given.pop("json"))
         headers = list(values.headers("headers", given.get("headers") or ()))

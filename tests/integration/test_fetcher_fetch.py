@@ -43,6 +43,32 @@ class TestFetch:
         assert sent["content-type"] == "application/json"
         assert result.id == [1]
 
+    def test_a_body_that_is_none_is_none(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        for name in ("body", "data", "json"):
+            seen = fetcher.fetch(site.url("/echo"), **{name: None}).json()
+            assert seen["method"] == "GET"
+            sent = {key.lower(): value for key, value in seen["headers"]}
+            assert not {"content-type", "content-length"} & set(sent)
+
+    @pytest.mark.parametrize("one", ["body", "data"])
+    def test_two_bodies_are_refused(
+        self, site: FaultSite, fetcher: Fetcher, one: str
+    ) -> None:
+        two: dict[str, Any] = {one: "YQ==", "json": {}}
+        told = f"^json: there is a {one} already"
+        with pytest.raises(errors.OptionError, match=told):
+            fetcher.fetch(site.url("/echo"), **two)
+
+    def test_headers_without_a_value_go_along_with_json(
+        self, site: FaultSite, fetcher: Fetcher
+    ) -> None:
+        headers = {"X-Empty": "", "X-Colons": "a: b"}
+        seen = fetcher.fetch(site.url("/echo"), headers=headers, json=[]).json()
+        sent = {key.lower(): value for key, value in seen["headers"]}
+        assert (sent["x-empty"], sent["x-colons"]) == ("", "a: b")
+
     @pytest.mark.parametrize(
         ("options", "request_options", "told"),
         [
