@@ -94,6 +94,8 @@ typedef struct hf_config {
 
     const char *const *body_patterns; /* texts that make an answer one for policy when
                                          its first 64 KiB hold one; NULL-terminated */
+    int32_t ask_bodies; /* 1: policy is asked about each answer that has a body, and
+                           gets its first 64 KiB: hf_event.body */
 
     uint64_t retry_types;       /* bit t: outcomes of type HF_T_t go to policy */
     uint8_t retry_statuses[75]; /* bit n of byte n/8: HTTP status n goes to policy */
@@ -164,6 +166,8 @@ typedef struct hf_event {
     char session[64];      /* cut */
     char host[256];        /* host:port that was asked last, cut */
     char *url; /* with HF_EV_HOP, else NULL: in memory of its own, for hf_event_clear */
+    uint8_t *body; /* with ask_bodies, else NULL: likewise */
+    int64_t body_len;
 } hf_event;
 
 enum {
@@ -184,7 +188,8 @@ typedef struct hf_verdict {
     int32_t retry;   /* 1: again after delay; 0: this outcome is final */
     int32_t fresh;   /* 1: on a new connection */
     int32_t silent;  /* 1: counts as no retry */
-    int32_t content; /* 1: what the record holds is bad, policy is to be asked */
+    int32_t content; /* 1: what the record holds is bad, policy is to be asked; where it
+                        was asked about a body: that was found bad */
     int32_t type;  /* HF_T_… that a request ends as which was held and never tried, or
                       whose redirect is not followed */
     int32_t exit;  /* number of the exit for the next attempt, -1 = none */

@@ -57,7 +57,9 @@ int hf_engine_events(hf_engine *e, hf_event *events, int max, int64_t timeout) {
 
 void hf_event_clear(hf_event *event) {
     free(event->url);
+    free(event->body);
     event->url = NULL;
+    event->body = NULL;
 }
 
 int hf_engine_verdicts(hf_engine *e, const hf_verdict *verdicts, int n) {

@@ -63,6 +63,23 @@ static void copy_values(const hf_response *resp, const char *name, int most, cha
     out[used > 0 ? used - 1 : 0] = '\0';
 }
 
+/* Gives the event the start of the body that policy is to look at. Returns false
+ * without memory for it. */
+static bool add_body(const hf_shard *s, const hf_request *r, hf_event *ev) {
+    if (!hf_shard_asks_body(s, r)) {
+        return true;
+    }
+    const hf_buf *body = &r->response->body;
+    size_t n = body->len < HF_MATCH_BYTES ? body->len : HF_MATCH_BYTES;
+    ev->body = malloc(n);
+    if (ev->body == NULL) {
+        return false;
+    }
+    memcpy(ev->body, body->data, n);
+    ev->body_len = (int64_t)n;
+    return true;
+}
+
 bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now) {
     hf_event ev;
     const hf_url *url = hf_request_url(r);
@@ -88,9 +105,10 @@ bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now) {
                     sizeof ev.retry_after);
         copy_values(r->response, "date", 1, ev.date, sizeof ev.date);
     }
-    if (hf_slots_push(&s->events, &ev) != 0) {
-        free(ev.url);
-        return false;
+    bool news = (flags & HF_EV_NEWS) != 0;
+    if ((!news && !add_body(s, r, &ev)) || hf_slots_push(&s->events, &ev) != 0) {
+        hf_event_clear(&ev);
+        return false; /* asked again at the next iteration */
     }
     return true;
 }

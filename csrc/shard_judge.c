@@ -6,8 +6,12 @@
 
 /* us that a refusal closes a gate for until policy has said how long. */
 #define GATE_FIRST 500000
-/* Bytes of a body that are searched for policy's patterns. */
-#define MATCH_BYTES 65536
+
+bool hf_shard_asks_body(const hf_shard *s, const hf_request *r) {
+    return s->settings->c.ask_bodies != 0 && r->outcome.type == HF_T_NONE &&
+           !r->matched && !r->hopping && r->response != NULL &&
+           r->response->body.len > 0;
+}
 
 static bool policy_wants(const hf_shard *s, const hf_request *r) {
     const hf_config *c = &s->settings->c;
@@ -19,7 +23,7 @@ static bool policy_wants(const hf_shard *s, const hf_request *r) {
     if (type != HF_T_NONE) {
         return (c->retry_types >> type & 1) != 0;
     }
-    if (r->matched) {
+    if (r->matched || hf_shard_asks_body(s, r)) {
         return true;
     }
     return status >= 0 && status < 600 &&
@@ -116,7 +120,7 @@ static bool matches(const hf_shard *s, const hf_request *r) {
     if (p == NULL || resp == NULL || r->outcome.type != HF_T_NONE) {
         return false;
     }
-    size_t n = resp->body.len < MATCH_BYTES ? resp->body.len : MATCH_BYTES;
+    size_t n = resp->body.len < HF_MATCH_BYTES ? resp->body.len : HF_MATCH_BYTES;
     for (; *p != NULL; p++) {
         if (n > 0 && memmem(resp->body.data, n, *p, strlen(*p)) != NULL) {
             return true;
@@ -296,6 +300,10 @@ void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
         r->held = false;
         requeue(s, r, false, now); /* in the order in which they came */
         return;
+    }
+    if (v->content != 0 && !r->hopping && !r->matched) {
+        r->matched = true;
+        note_rejected(r, HF_REJECTED_BODY);
     }
     if (v->retry && !r->hopping && !s->stopping) {
         leave_unjudged(s, r);

@@ -12,6 +12,9 @@
  * meets one large head in the end, so that this times their number stays. */
 #define HF_KEEP_BYTES 8192
 
+/* Bytes of a body that are searched for policy's patterns. */
+#define HF_MATCH_BYTES ((size_t)65536)
+
 /* --- admit -------------------------------------------------------------------------
  */
 
@@ -31,6 +34,9 @@ void hf_shard_give_slot(hf_shard *s);
 /* Tells policy of a request, with these HF_EV_… besides. Returns false when there is no
  * room for it. */
 bool hf_shard_tell(hf_shard *s, hf_request *r, int flags, int64_t now);
+
+/* Whether policy is to look at the body of the answer that r has got. */
+bool hf_shard_asks_body(const hf_shard *s, const hf_request *r);
 
 /* Lets a request wait for policy's verdict. */
 void hf_shard_judge(hf_shard *s, hf_request *r, int64_t now);

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hardfetch import profiles
 from hardfetch._ffi import error_text, ffi, lib
+from hardfetch.bodies import Expressions, texts
 from hardfetch.errors import EngineError, OptionError
 from hardfetch.limits import LimitRow, LimitTable
 from hardfetch.options import BODY_MODES, ECH_MODES
@@ -230,7 +231,8 @@ class Config:
         table = policy_table(options)
         c.retry_types = table.type_bits()
         ffi.memmove(c.retry_statuses, table.status_bytes(), len(c.retry_statuses))
-        c.body_patterns = self._list((*table.body, *options.retry_on_body))
+        c.body_patterns = self._list(texts((*table.body, *options.retry_on_body)))
+        c.ask_bodies = bool(Expressions(options.retry_on_body))
         rows = limit_rows(options)
         for row in rows:
             row["pattern"] = self._text(row["pattern"])

@@ -254,6 +254,13 @@ class Engine:
         lib.hf_event_clear(ffi.addressof(event))
         return url
 
+    @staticmethod
+    def take_body(event: Any) -> bytes:
+        """Return the start of an event's body, and free it; b"" without one."""
+        body = bytes(ffi.buffer(event.body, event.body_len)) if event.body else b""
+        lib.hf_event_clear(ffi.addressof(event))
+        return body
+
     def verdicts(self, verdicts: list[Verdict]) -> None:
         """Answer events."""
         rows = [

@@ -11,10 +11,12 @@ import math
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hardfetch._ffi import ffi
 from hardfetch._threads import start
+from hardfetch.bodies import Expressions
 from hardfetch.classify import ORIGINS, PHASES, TYPES
 from hardfetch.errors import HardfetchError, OptionError
 from hardfetch.outcome import AvoidExit, CloseGate, Failure, ProxyUpdate, Verdict
@@ -76,6 +78,7 @@ class Judge:
         self._gate = gate
         self._engine = engine
         self._loader = ProxyLoader(source) if source is not None else None
+        self._expressions = Expressions(options.retry_on_body)
         self._lock = threading.Lock()  # over policy: the thread, and health()
         self._complained = False
         self._looked = 0.0
@@ -151,7 +154,11 @@ class Judge:
         events = [event for event in events if not event.flags & (_HOP | _OPENED)]
         if not events:
             return
-        failures = [_failure(event) for event in events]
+        bad = self._find_bad(events)
+        failures = [
+            replace(failure, matched=True) if failure.seq in bad else failure
+            for failure in map(_failure, events)
+        ]
         news = {event.seq for event in events if event.flags & _NEWS}
         started = self._engine.stats()
         requests = int(started.started) - int(started.retries)
@@ -159,7 +166,11 @@ class Judge:
         with self._lock:
             for failure in failures:
                 verdicts += self._ask(failure, now, requests)
-        answers = [verdict for verdict in verdicts if verdict.seq not in news]
+        answers = [
+            replace(verdict, content=True) if verdict.seq in bad else verdict
+            for verdict in verdicts
+            if verdict.seq not in news
+        ]
         asked = {f.seq for f in failures} - news
         # Whatever policy had nothing to say about is final as it is.
         silent = asked - {verdict.seq for verdict in answers}
@@ -167,6 +178,18 @@ class Judge:
         # Gates first: a retry must not slip through before its host is closed.
         self._send_orders(now)
         self._engine.verdicts(answers)
+
+    def _find_bad(self, events: list[Any]) -> set[int]:
+        """Return the seqs of answers in whose body an expression was found."""
+        bad = set()
+        for event in events:
+            body = self._engine.take_body(event)
+            try:
+                if body and self._expressions.match(body):
+                    bad.add(int(event.seq))
+            except Exception:  # noqa: BLE001 - an expression too deep for its engine
+                self._complain()
+        return bad
 
     def _let_hop(self, events: list[Any]) -> None:
         for event in events:

@@ -22,6 +22,7 @@ from hardfetch.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from hardfetch.bodies import Pattern
     from hardfetch.limits import LimitTable
     from hardfetch.proxy_health import PoolOptions
     from hardfetch.proxy_source import ProxySource
@@ -94,7 +95,7 @@ class Options:
     retries: int = 2
     # Filled in by build; what they are made of is compared.
     retry: RetryPolicy | None = dataclasses.field(default=None, compare=False)
-    retry_on_body: tuple[bytes, ...] = ()
+    retry_on_body: tuple[Pattern, ...] = ()
     validate: Callable[[Result], object] | None = None
     sensitive_headers: tuple[str, ...] = _SENSITIVE  # never sent across origins
 

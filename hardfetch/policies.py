@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardfetch import values
+from hardfetch.bodies import parse_patterns
 from hardfetch.errors import OptionError
 from hardfetch.limits import Limits, LimitTable, parse_limits, parse_rate
 from hardfetch.proxy_health import PoolOptions
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["CHECKS", "proxy_url", "replace_proxies", "settle"]
 
 PROXY_SCHEMES = ("http", "https", "socks4", "socks4a", "socks5", "socks5h")
-_MOST_PATTERNS = 64
 _LIMITS_MOST = 16 << 20  # bytes of a limits file
 
 
@@ -126,18 +126,7 @@ def _retry(name: str, value: Any) -> dict[str, Any]:
 
 
 def _patterns(name: str, value: Any) -> dict[str, Any]:
-    given = [value] if isinstance(value, (str, bytes)) else list(value)
-    if len(given) > _MOST_PATTERNS:
-        raise OptionError(f"{name}: {len(given)} texts; give at most {_MOST_PATTERNS}")
-    out = []
-    for item in given:
-        text = item.encode() if isinstance(item, str) else item
-        if not isinstance(text, bytes) or not text or b"\0" in text:
-            raise OptionError(
-                f"{name}: {values.shown(item)} is not allowed; give text without NUL"
-            )
-        out.append(text)
-    return {name: tuple(out)}
+    return {name: parse_patterns(name, value)}
 
 
 def _validate(name: str, value: Any) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from hardfetch.outcome import Final, Retry
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from hardfetch.bodies import Pattern
     from hardfetch.outcome import ExitChoice, Failure
 
     Rules = (
@@ -110,7 +111,7 @@ class RetryTable:
 
     types: frozenset[str]
     statuses: frozenset[int]
-    body: tuple[bytes, ...] = ()
+    body: tuple[Pattern, ...] = ()
 
     def type_bits(self) -> int:
         """Return ``hf_config.retry_types``: bit t set for type number t."""
@@ -135,7 +136,7 @@ class RetryPolicy:
         *,
         statuses: Iterable[int] | None = None,
         rules: Rules | None = None,
-        retry_on_body: Iterable[bytes] = (),
+        retry_on_body: Iterable[Pattern] = (),
         retry_after_cap: float = 300.0,
         allow_unsafe: bool = False,
         exit_retries: int = 4,
@@ -149,7 +150,9 @@ class RetryPolicy:
             statuses: which statuses are retried, instead of ``STATUSES``.
             rules: by error type or status; None as value takes one out.
             retry_on_body: bytes that make an answer a failure, wherever they stand in
-                its first 64 KiB.
+                its first 64 KiB, and regular expressions (compiled, of str or bytes)
+                that are found there. With an expression each answer passes the policy
+                thread, where one that backtracks without end holds it up.
             retry_after_cap: seconds; a longer ``Retry-After`` counts as this.
             allow_unsafe: retry POST and PATCH even if they may have been acted on.
             exit_retries: further attempts, beside ``retries``, of a request that died

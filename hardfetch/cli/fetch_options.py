@@ -81,7 +81,11 @@ _REQUEST = (
     ),
     _value("--http-version", metavar="V", text="1.0, 1.1, 2 or 3 [by the server]"),
     _value("--retries", metavar="N", text="Further attempts after a failure [2]"),
-    _several("--retry-on-body", metavar="TEXT", text="A body that holds it: try again"),
+    _several(
+        "--retry-on-body",
+        metavar="TEXT",
+        text="Try again where the first 64 KiB of a body hold it, or match re:REGEX",
+    ),
     _value("--sensitive-headers", metavar="NAMES", text="Not sent to another origin"),
     _flag("--no-redirects", text="A redirect is the result"),
     _value("--max-redirects", metavar="N", text="Redirects followed [10]"),

@@ -190,6 +190,62 @@ static void policy_sees_what_it_asked_for_and_decides(void) {
     play_close();
 }
 
+/* The start of each body goes along; one that policy finds bad is noted as such. */
+static void policy_looks_at_bodies(void) {
+    enum { MATCHED = 65536 };
+    static const size_t sizes[] = {0, 5, MATCHED + 1};
+    static uint8_t body[MATCHED + 1];
+    memset(body, 'x', sizeof body);
+    for (int i = 0; i < 3; i++) {
+        hf_event ev[2];
+        size_t seen = sizes[i] < MATCHED ? sizes[i] : MATCHED;
+        configure();
+        cfg.ask_bodies = 1;
+        cfg.body_mode = HF_BODY_NONE;
+        open_shard();
+        hf_request *r = submit(0, 0);
+        hf_shard_take_inbox(&s, &now);
+        REQUIRE(start_one() == r);
+        REQUIRE(hf_buf_append(&r->response->body, body, sizes[i]) == 0);
+        end_attempt(r, HF_T_NONE);
+        REQUIRE(hf_slots_pop(&s.events, ev, 2) == (sizes[i] > 0));
+        if (sizes[i] > 0) {
+            CHECK_EQ(ev[0].body_len, (int64_t)seen);
+            CHECK(memcmp(ev[0].body, body, seen) == 0);
+            hf_event_clear(&ev[0]);
+            CHECK(ev[0].body == NULL);
+            hf_verdict v = verdict_for(0, 0, 0);
+            v.content = 1;
+            hf_shard_post_verdicts(&s, &v, 1);
+            CHECK_EQ(r->attempts[0].rejected, HF_REJECTED_NOT);
+            hf_shard_take_inbox(&s, &now);
+        }
+        CHECK(read_all() && all_answered());
+        close_shard();
+    }
+}
+
+/* What is left in the event ring goes with the shard, bodies too. */
+static void bodies_that_nobody_looked_at_are_freed(void) {
+    configure();
+    cfg.ask_bodies = 1;
+    cfg.max_per_host = 0;
+    open_shard();
+    for (int i = 0; i < 5; i++) {
+        submit(0, 0);
+    }
+    hf_shard_take_inbox(&s, &now);
+    for (hf_request *r; (r = start_one()) != NULL;) {
+        REQUIRE(hf_buf_append(&r->response->body, "bad", 3) == 0);
+        end_attempt(r, HF_T_NONE);
+    }
+    CHECK_EQ(hf_stat_read(&s.counts.policy), 5);
+    hf_shard_post_stop(&s, now);
+    hf_shard_take_inbox(&s, &now);
+    CHECK(read_all() && all_answered());
+    close_shard();
+}
+
 /* More outcomes than the event ring holds, and verdicts for all, asked about or not. */
 static void verdicts_that_come_too_soon_harm_nothing(void) {
     configure();
@@ -380,6 +436,8 @@ int main(void) {
     RUN(room_for_all_limits_is_made_at_the_start);
     RUN(a_full_ring_parks_in_order_and_stops_admission);
     RUN(policy_sees_what_it_asked_for_and_decides);
+    RUN(policy_looks_at_bodies);
+    RUN(bodies_that_nobody_looked_at_are_freed);
     RUN(verdicts_that_come_too_soon_harm_nothing);
     RUN(whatever_happens_each_is_answered_once);
     RUN(without_reports_a_stop_leaves_them_unanswered);

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import time
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,6 +194,113 @@ class TestContent:
             assert len(server.seen) == 2
         assert (result.status_code, result.text) == (200, "captcha")
         assert [a.rejected for a in result.attempts] == ["retry_on_body"] * 2
+
+
+class TestExpressions:
+    @pytest.mark.parametrize(
+        "pattern",
+        [
+            re.compile(rb"cap\w+a", re.IGNORECASE),
+            re.compile("ARE YOU . rôbot", re.IGNORECASE),
+            "re:(?i)captcha|blocked",
+            b"re:(?i)captcha|blocked",
+            ["nowhere", "re:^<p>A"],
+        ],
+        ids=str,
+    )  # fmt: skip
+    def test_a_body_in_which_one_is_found_failed(self, pattern: Any) -> None:
+        trap = Reply(body="<p>Are you a rôbot? CAPTCHA!".encode())
+        for body in (trap, Reply(status=404, body=trap.body)):
+            with Scripted(in_turn([body])) as server:
+                result = once(server, retry_on_body=pattern)
+            assert result.text == "fine"
+            assert [a.rejected for a in result.attempts] == ["retry_on_body", None]
+
+    def test_one_of_a_policy_counts_too(self) -> None:
+        policy = RetryPolicy(1, retry_on_body=[re.compile(b"c.ptcha"), b"robot"])
+        for body in (b"captcha", b"robot"):
+            with Scripted(in_turn([Reply(body=body)])) as server:
+                assert once(server, retry=policy).text == "fine"
+
+    @pytest.mark.parametrize(
+        "body", [b"", b"fine", b"x" * 65_536 + b"captcha", b"\xff"]
+    )
+    def test_what_it_is_not_found_in_is_an_answer(self, body: bytes) -> None:
+        with Scripted(lambda _: Reply(body=body)) as server:
+            result = once(server, retry_on_body=["re:captcha|Captcha"])
+            assert len(server.seen) == 1
+        assert result.content == body
+        assert [a.rejected for a in result.attempts] == [None]
+
+    def test_its_first_64_kib_count(self) -> None:
+        with Scripted(in_turn([Reply(body=b"x" * 65_529 + b"captcha")])) as server:
+            assert once(server, retry_on_body="re:captcha$").text == "fine"
+
+    def test_a_page_that_stays_bad_is_kept_and_denials_are_told(self) -> None:
+        with Scripted(lambda _: Reply(body=b"captcha")) as server:
+            result = once(server, retry_on_body="re:captcha", retries=1)
+            unsafe = once(
+                server,
+                {"url": server.url, "method": "POST"},
+                retry_on_body="re:captcha",
+            )
+        assert (result.status_code, result.text) == (200, "captcha")
+        assert [a.rejected for a in result.attempts] == ["retry_on_body"] * 2
+        assert result.attempts[-1].retry_denied == "attempts"
+        assert unsafe.attempts[-1].retry_denied == "method"
+        assert unsafe.attempts[-1].rejected == "retry_on_body"
+
+    def test_an_error_goes_its_way_and_a_failed_search_finds_nothing(
+        self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        with Scripted(in_turn([Reply(end=RESET), Reply(503)])) as server:
+            result = once(server, retry_on_body="re:captcha", retry=quick(retries=3))
+        assert [a.status_code for a in result.attempts] == [None, 503, 200]
+
+        def slip(*_: Any) -> bool:
+            raise RecursionError("too deep")
+
+        monkeypatch.setattr("hardfetch.bodies.Expressions.match", slip)
+        with Scripted() as server:
+            assert once(server, retry_on_body="re:captcha").text == "fine"
+        assert "too deep" in capfd.readouterr().err
+
+    def test_many_answers_pass_and_the_exits_heal_by_them(self, tmp_path: Path) -> None:
+        def page(_: Seen) -> Reply:
+            bad = len(server.seen) % 10 == 0
+            return Reply(body=b"captcha" if bad else b"y" * 100_000)
+
+        out = tmp_path / "out"
+        with (
+            Scripted(page) as server,
+            Fetcher(
+                retry_on_body=re.compile("captcha"), proxies=[server.url],
+                body="none", retry=quick(retries=9), validate=None,
+            ) as fetcher,
+        ):  # fmt: skip
+            summary = fetcher.run([f"http://page.test/{n}" for n in range(300)], out)
+        assert summary.records == 300
+        assert summary.statuses == {"2xx": 300}
+        assert summary.stats.retries == len(server.seen) - 300 > 10
+        assert summary.policy["proxies"][0]["state"] == "up"
+
+    def test_a_stop_leaves_what_is_with_policy_as_it_is(self) -> None:
+        found: list[Result] = []
+        with (
+            Scripted(lambda _: Reply(body=b"captcha")) as server,
+            Fetcher(retry_on_body="re:captcha", retries=9) as fetcher,
+        ):
+            caller = threading.Thread(
+                target=lambda: found.extend(fetcher.map([server.url] * 4))
+            )
+            caller.start()
+            end = time.monotonic() + 30
+            while len(server.seen) < 4 and time.monotonic() < end:
+                time.sleep(0.01)
+            fetcher.stop(0)
+            caller.join(30)
+        assert len(found) == 4
+        assert {r.status_code for r in found} <= {200, None}
 
 
 class TestOwnPolicies:

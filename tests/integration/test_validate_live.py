@@ -48,6 +48,23 @@ def test_one_that_stays_bad_is_given_as_it_is_and_says_why() -> None:
     assert result.attempts[-1].retry_denied == "attempts"
 
 
+def test_expressions_are_looked_for_before_it_is_asked() -> None:
+    script = in_turn([Reply(body=b"captcha"), BAD, Reply(body=b"a captcha again")])
+    asked: list[str] = []
+
+    def look(result: Result) -> bool:
+        asked.append(result.text)
+        return is_page(result)
+
+    options = {"validate": look, "retry_on_body": "re:^cap|again$", "retries": 3}
+    with Scripted(script) as server, Fetcher(**options) as fetcher:
+        result = fetcher.fetch(server.url)
+    assert result.text == "fine"
+    assert asked == ["please wait", "fine"]
+    found = [a.rejected for a in result.attempts]
+    assert found == ["retry_on_body", "validate", "retry_on_body", None]
+
+
 def test_without_retries_it_says_so_and_the_host_is_named() -> None:
     with (
         Scripted(lambda _: BAD) as server,
