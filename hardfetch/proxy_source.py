@@ -7,6 +7,7 @@ can't be read leaves the pool as it was.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,7 @@ from hardfetch.errors import OptionError
 from hardfetch.proxy import Proxy, parse_proxies
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 __all__ = ["ProxySource"]
 
@@ -117,8 +118,12 @@ def _read(what: _What) -> list[Proxy]:
             raise OptionError(f"proxy file {name}: {why}") from None
         found += _parse(f"proxy file {name}", text.splitlines())
     if what.call is not None:
+        brought = what.call()
+        if isinstance(brought, str) or not isinstance(brought, Iterable):
+            kind = type(brought).__name__
+            raise OptionError(f"proxy callable: give a list of proxies, not {kind}")
         # Bounded, since it may be a generator without end.
-        given = list(islice(what.call(), _MOST_CALLED + 1))
+        given = list(islice(brought, _MOST_CALLED + 1))
         if len(given) > _MOST_CALLED:
             raise OptionError(f"proxy callable: more than {_MOST_CALLED:,} proxies")
         found += _parse("proxy callable", given)
@@ -144,7 +149,11 @@ def _look(path: Path | None) -> tuple[int, ...]:
 
 
 def _parse(name: str, items: Iterable[Proxy | str]) -> list[Proxy]:
-    listed = list(items)
+    listed: list[object] = list(items)
+    for item in listed:
+        if not isinstance(item, (Proxy, str)):
+            kind = type(item).__name__
+            raise OptionError(f"{name}: a proxy is a string or a Proxy, not {kind}")
     ready = [item for item in listed if isinstance(item, Proxy)]
     try:
         return ready + parse_proxies(i for i in listed if isinstance(i, str))

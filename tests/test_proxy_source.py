@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hardfetch.errors import OptionError
 from hardfetch.proxies import ProxyPool
 from hardfetch.proxy_source import ProxySource
 
@@ -69,3 +71,19 @@ def test_a_byte_order_mark_is_no_part_of_the_first_proxy(tmp_path: Path) -> None
     path.write_bytes(b"\xef\xbb\xbfhttp://a.test:1\r\nhttp://b.test:2\r\n")
     loaded = ProxySource([], path, None).load()
     assert [str(proxy) for proxy in loaded] == ["http://a.test:1", "http://b.test:2"]
+
+
+@pytest.mark.parametrize(
+    ("brought", "told"),
+    [
+        (None, "give a list of proxies, not NoneType"),
+        (5, "give a list of proxies, not int"),
+        ("http://a:1", "give a list of proxies, not str"),
+        ([5], "a proxy is a string or a Proxy, not int"),
+        (["a:1", None], "a proxy is a string or a Proxy, not NoneType"),
+        ([b"http://a:1"], "a proxy is a string or a Proxy, not bytes"),
+    ],
+)
+def test_a_callable_that_brings_no_proxies_is_told(brought: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=f"^proxy callable: {told}$"):
+        ProxySource([], None, lambda: brought).load()
