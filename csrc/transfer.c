@@ -173,7 +173,7 @@ int64_t hf_transfer_next_due(const hf_transfer *t, int *due) {
     if (t->sent_at > 0 && !t->got_bytes && !t->heard && l->first_byte > 0) {
         sooner(t->sent_at + l->first_byte, HF_DUE_FIRST_BYTE, &best, due);
     }
-    if (t->sent_at > 0 && l->idle > 0) {
+    if (t->sent_at > 0 && l->idle > 0 && !t->discard) {
         int64_t since = t->last_byte > 0 ? t->last_byte : t->sent_at;
         sooner(since + l->idle, HF_DUE_IDLE, &best, due);
     }
