@@ -96,6 +96,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'hardfetch' has no attribute {name!r}")
+    if home == "guard":
+        # What a block is likely to do first: a limit that passes in the middle of an
+        # import would come out as whatever that makes of it.
+        importlib.import_module("hardfetch.fetcher")
     value = getattr(importlib.import_module(f"hardfetch.{home}"), name)
     globals()[name] = value
     return value

@@ -237,6 +237,11 @@ def settle(kept: dict[str, Any]) -> None:
     if retry is None:
         kept["retry"] = RetryPolicy(kept.get("retries", 2), retry_on_body=body)
     else:
+        if kept.get("retries", retry.retries) != retry.retries:
+            raise OptionError(
+                f"retries: the policy given as retry says {retry.retries}; "
+                "give its number there, as RetryPolicy(retries)"
+            )
         kept["retries"] = retry.retries
         kept["retry_on_body"] = (*retry.retry_on_body, *body)
     _settle_proxies(kept)

@@ -158,7 +158,11 @@ class Summary:
         return self.records - sum(self.errors.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary as JSON values, as `--summary` writes it."""
+        """Return the summary as JSON values.
+
+        `--summary` writes the same, with `statuses`, `errors` and `bytes_…` under the
+        names `by_status_class`, `by_error_type` and `bytes`.
+        """
         stats = self.stats
         out = {
             field.name: getattr(self, field.name)

@@ -695,3 +695,11 @@ def test_deadlines_of_threads_end_in_time_beside_one_of_the_main_thread() -> Non
         assert_on_time(0.1, lambda: sleep(0.1))
         assert all(isinstance(f.exception(), DeadlineExceeded) for f in futures)
     assert threading.active_count() < 20
+
+
+def test_what_a_block_may_call_first_is_imported_before_it() -> None:
+    code = (
+        "import sys, hardfetch; hardfetch.deadline\n"
+        "assert 'hardfetch.fetcher' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -12,6 +12,7 @@ import pytest
 from hardfetch import _ffi, profiles
 from hardfetch._config import OUTPUT_LINES, Config
 from hardfetch.errors import OptionError
+from hardfetch.retry import RetryPolicy
 from hardfetch.options import OPTION_NAMES, RECORD_FIELDS, Options, default_loops
 
 
@@ -365,3 +366,10 @@ def test_certificates_are_certificates(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(OptionError, match="^cacert: .*holds no certificate"):
             Options.build(cacert=path)
+
+
+def test_retries_stand_in_one_place() -> None:
+    assert Options.build(retry=RetryPolicy(5)).retries == 5
+    assert Options.build(retry=RetryPolicy(5), retries=5).retries == 5
+    with pytest.raises(OptionError, match="retries: the policy given as retry says 2"):
+        Options.build(retry=RetryPolicy(2), retries=5)
