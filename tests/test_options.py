@@ -12,8 +12,8 @@ import pytest
 from hardfetch import _ffi, profiles
 from hardfetch._config import OUTPUT_LINES, Config
 from hardfetch.errors import OptionError
-from hardfetch.retry import RetryPolicy
 from hardfetch.options import OPTION_NAMES, RECORD_FIELDS, Options, default_loops
+from hardfetch.retry import RetryPolicy
 
 
 def test_defaults_are_those_of_the_contract() -> None:
