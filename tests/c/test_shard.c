@@ -204,11 +204,11 @@ static void policy_looks_at_bodies(void) {
         cfg.body_mode = HF_BODY_NONE;
         open_shard();
         hf_request *r = submit(0, 0);
-        hf_shard_take_inbox(&s, &now);
+        hf_shard_take_inbox(s, &now);
         REQUIRE(start_one() == r);
         REQUIRE(hf_buf_append(&r->response->body, body, sizes[i]) == 0);
-        end_attempt(r, HF_T_NONE);
-        REQUIRE(hf_slots_pop(&s.events, ev, 2) == (sizes[i] > 0));
+        play_end(s, r, HF_T_NONE);
+        REQUIRE(hf_slots_pop(&s->events, ev, 2) == (sizes[i] > 0));
         if (sizes[i] > 0) {
             CHECK_EQ(ev[0].body_len, (int64_t)seen);
             CHECK(memcmp(ev[0].body, body, seen) == 0);
@@ -216,12 +216,12 @@ static void policy_looks_at_bodies(void) {
             CHECK(ev[0].body == NULL);
             hf_verdict v = verdict_for(0, 0, 0);
             v.content = 1;
-            hf_shard_post_verdicts(&s, &v, 1);
+            hf_shard_post_verdicts(s, &v, 1);
             CHECK_EQ(r->attempts[0].rejected, HF_REJECTED_NOT);
-            hf_shard_take_inbox(&s, &now);
+            hf_shard_take_inbox(s, &now);
         }
-        CHECK(read_all() && all_answered());
-        close_shard();
+        CHECK(read_all() && play_answered());
+        play_close();
     }
 }
 
@@ -234,16 +234,16 @@ static void bodies_that_nobody_looked_at_are_freed(void) {
     for (int i = 0; i < 5; i++) {
         submit(0, 0);
     }
-    hf_shard_take_inbox(&s, &now);
+    hf_shard_take_inbox(s, &now);
     for (hf_request *r; (r = start_one()) != NULL;) {
         REQUIRE(hf_buf_append(&r->response->body, "bad", 3) == 0);
-        end_attempt(r, HF_T_NONE);
+        play_end(s, r, HF_T_NONE);
     }
-    CHECK_EQ(hf_stat_read(&s.counts.policy), 5);
-    hf_shard_post_stop(&s, now);
-    hf_shard_take_inbox(&s, &now);
-    CHECK(read_all() && all_answered());
-    close_shard();
+    CHECK_EQ(hf_stat_read(&s->counts.policy), 5);
+    hf_shard_post_stop(s, now);
+    hf_shard_take_inbox(s, &now);
+    CHECK(read_all() && play_answered());
+    play_close();
 }
 
 /* More outcomes than the event ring holds, and verdicts for all, asked about or not. */
