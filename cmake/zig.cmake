@@ -38,7 +38,7 @@ set(CMAKE_C_FLAGS_INIT
     "-ffile-prefix-map=${hf_source}=. -ffunction-sections -fdata-sections \
 -fno-vectorize -fno-slp-vectorize -fno-unroll-loops \
 -fno-asynchronous-unwind-tables -fno-unwind-tables -fomit-frame-pointer")
-set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s -Wl,--gc-sections -Wl,-z,relro -Wl,-z,now")
+set(CMAKE_MODULE_LINKER_FLAGS_INIT "-s -Wl,--gc-sections -Wl,--hash-style=gnu -Wl,-z,relro -Wl,-z,now")
 
 # The machine's libraries are not the target's; its programs (Python, ninja) are used.
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
