@@ -233,11 +233,12 @@ class Fetcher:
         """Use these proxies and no others, in what runs and in what comes later.
 
         `proxies` is what the option of that name takes; a file given before is not
-        looked at any more. Holds for running jobs within a second. Who stays keeps
-        health, connections, sessions and an exclusive lease. Over who is gone nothing
-        starts any more; requests in flight there go on to their end, their retries and
-        their sessions go elsewhere. Who is gone and comes back is new to the pool, also
-        while such a request still runs. Any thread; fit for a signal handler.
+        looked at any more. Running jobs take them within a second, and from then on
+        nothing starts over who is gone; requests in flight there go on to their end,
+        their retries and their sessions go elsewhere. Who stays keeps health,
+        connections, sessions and an exclusive lease. Who is gone and comes back is new
+        to the pool, also while such a request still runs. Any thread; fit for a signal
+        handler.
 
         Raises OptionError, and changes nothing, for a line that is no proxy (told by
         its number: it may hold a password), for an empty list, and where the Fetcher

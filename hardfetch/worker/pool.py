@@ -239,7 +239,10 @@ class WorkerPool:
         if not worker.ready:
             self._failed_starts += 1
             if self._failed_starts >= _FAILED_STARTS:
-                raise PoolError(f"workers do not start: the last one {how}")
+                raise PoolError(
+                    f"workers do not start: the last one {how}; stderr says why "
+                    "(a script starts its pool under `if __name__ == '__main__':`)"
+                )
         payload = worker.payload
         if payload is None:
             return None
