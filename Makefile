@@ -7,7 +7,7 @@ CMAKE := $(BIN)/cmake
 # The libcurl that the C tests load is the one that the package uses.
 SITE = $(firstword $(wildcard $(VENV)/lib/python3*/site-packages))
 LIBCURL = $(firstword $(wildcard $(SITE)/curl_cffi/_wrapper*.so))
-C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.[ch] tests/c/*.[ch] tests/fuzz/*.[ch] bench/*.[ch])
+C_FILES := $(wildcard csrc/*.[ch] csrc/pyabi/*.[ch] tests/c/*.[ch] tests/c/*/*.[ch] tests/fuzz/*.[ch] bench/*.[ch])
 BUILD_FILES := CMakeLists.txt $(wildcard cmake/*.cmake tests/c/CMakeLists.txt)
 
 # The Python tests that are run under ASan as well.
