@@ -304,7 +304,7 @@ def test_nobody_waits_for_the_body_of_a_redirect(
         inputs: list[truth.Input] = [{"url": url}, {"url": url, "idle_timeout": 0.2}]
         records = truth.fetch(site, inputs, body="base64", timeout=20)
     for record in records:
-        truth.expect(record, status=200, body=b"fine", reused=False)
+        truth.expect(record, status=200, body=b"fine")
         assert [hop["status_code"] for hop in record["redirects"]] == [302]
 
 
