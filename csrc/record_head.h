@@ -28,7 +28,13 @@ static inline void hf_pen_put(hf_pen *w, const char *s, size_t n) {
     w->p += n;
 }
 
-/* Bytes that all but the body may take. */
+/* Whether a record of the response tells its headers. */
+static inline bool hf_record_shows_headers(const hf_settings *s,
+                                           const hf_response *resp) {
+    return resp != NULL && resp->status != 0 && s->c.headers;
+}
+
+/* Bytes that all but the body may take: record_room.c. */
 size_t hf_record_head_room(const hf_encoder *e, const hf_request *r,
                            const hf_response *resp, const hf_facts *facts);
 

@@ -69,7 +69,11 @@ def _proxy(name: str, value: Any) -> dict[str, Any]:
 def _proxies(name: str, value: Any) -> dict[str, Any]:
     if callable(value):
         return {"_call": value}
-    return {"_given": values.strings(name, value)}
+    given = values.strings(name, value)
+    if not given:
+        # Not silently by one's own address: the list was to be something else.
+        raise OptionError(f"{name}: the list is empty; give a proxy, or None for none")
+    return {"_given": given}
 
 
 def _proxy_file(name: str, value: Any) -> dict[str, Any]:

@@ -373,3 +373,10 @@ def test_retries_stand_in_one_place() -> None:
     assert Options.build(retry=RetryPolicy(5), retries=5).retries == 5
     with pytest.raises(OptionError, match="retries: the policy given as retry says 2"):
         Options.build(retry=RetryPolicy(2), retries=5)
+
+
+@pytest.mark.parametrize("empty", [[], (), ""])
+def test_an_empty_list_of_proxies_is_no_direct_connection(empty: Any) -> None:
+    with pytest.raises(OptionError, match="the list is empty"):
+        Options.build(proxies=empty)
+    assert Options.build(proxies=None).proxies is None
