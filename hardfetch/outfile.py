@@ -8,6 +8,7 @@ import os
 import select
 import socket
 import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ _PATIENCE_MS = 200  # how long a stop may go unnoticed while nobody reads
 _PIECE = 1 << 20  # bytes of one write to what may make it wait
 _WHOLE = 1 << 30  # and to a file: each write has to wait for the interpreter's lock
 _BLOCK = 64 << 10
+_MOMENTS = 2.0  # seconds that a run may take to let go of its output
 TAKEN = "another run is writing to it"
 REMOVED = "it was removed while it was written"
 
@@ -109,12 +111,19 @@ def is_claimed(fd: int) -> bool:
 
 
 def _lock(fd: int, how: int) -> None:
-    try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OSError(errno.EBUSY, TAKEN) from None
-    except OSError:
-        pass
+    """Take a lock. A run that has just been torn or killed lets go within moments."""
+    end = time.monotonic() + _MOMENTS
+    while True:
+        try:
+            fcntl.flock(fd, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise OSError(errno.EBUSY, TAKEN) from None
+            time.sleep(0.02)
+            continue
+        except OSError:
+            pass
+        return
 
 
 def refuse_removed(fd: int) -> None:

@@ -8,6 +8,7 @@ import gzip
 import io
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 
 from hardfetch import sinks
 from hardfetch.errors import OptionError, SinkError
+from hardfetch.outfile import claim
 from hardfetch.packing import packing_of
 from hardfetch.parts import Policy
 from hardfetch.shelves import Template, parts_of
@@ -447,3 +449,12 @@ def test_a_warning_never_waits_for_an_unread_stderr(
         sinks.warn("somebody reads this")
         assert os.read(read, 1 << 20) == b"hardfetch: somebody reads this\n"
     os.close(read)
+
+
+def test_a_run_waits_a_moment_for_the_one_before_to_let_go(tmp_path: Path) -> None:
+    before = (tmp_path / "out").open("ab")
+    claim(before.fileno())
+    threading.Timer(0.2, before.close).start()
+    with (tmp_path / "out").open("ab") as after:
+        claim(after.fileno())
+        assert before.closed
