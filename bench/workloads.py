@@ -91,8 +91,8 @@ def _latency(concurrency: int, hosts: int, name: str = "") -> Workload:
 
 
 WORKLOADS = (
-    Workload("1k", "1 KiB kept alive", "1k", 20_000, quick=True),
-    Workload("30k", "30 KiB HTML kept alive", "30k", 20_000, quick=True),
+    Workload("1k", "1 KiB kept alive", "1k", 60_000, quick=True),
+    Workload("30k", "30 KiB HTML kept alive", "30k", 40_000, quick=True),
     Workload(
         "30k-null",
         "30 KiB HTML, records to /dev/null",
