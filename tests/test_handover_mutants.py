@@ -15,10 +15,10 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
+from mutating import edited, kill_all, tell
 
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
@@ -56,13 +56,7 @@ class Mutant:
     def source(self) -> str:
         """The broken file. Raises ValueError when an old text is not there once."""
         text = (CSRC / self.file).read_text()
-        for old, new in self.edits:
-            if text.count(old) != 1:
-                raise ValueError(
-                    f"{self.name}: stands {text.count(old)} times: {old!r}"
-                )
-            text = text.replace(old, new)
-        return text
+        return edited(self.name, text, self.edits)
 
 
 def _one(name: str, file: str, case: str, old: str, new: str) -> Mutant:
@@ -474,24 +468,13 @@ def kill(mutant: Mutant, parts: Parts, folder: Path) -> str:
     return why(program, mutant.case)
 
 
-def kill_all(mutants: tuple[Mutant, ...] = MUTANTS) -> dict[str, str]:
-    """Each mutant's name and how it was caught, two at a time."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        parts = build(folder)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            caught = pool.map(partial(kill, parts=parts, folder=folder), mutants)
-            return dict(zip((m.name for m in mutants), caught, strict=True))
-
-
 @pytest.mark.skipif(shutil.which(CC) is None, reason="needs a C compiler")
 def test_every_broken_handover_is_caught() -> None:
     """No mutant survives the case that is there to catch it."""
-    assert [name for name, how in kill_all().items() if not how] == []
+    assert [
+        name for name, how in kill_all(MUTANTS, build, kill).items() if not how
+    ] == []
 
 
 if __name__ == "__main__":
-    caught = kill_all()
-    for name, how in caught.items():
-        sys.stdout.write(f"{'killed  ' if how else 'SURVIVED'} {name}: {how}\n")
-    sys.exit(not all(caught.values()))
+    sys.exit(tell(kill_all(MUTANTS, build, kill)))

@@ -12,12 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
+from mutating import edited, kill_all, tell
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests" / "c"
@@ -41,13 +40,7 @@ class Mutant:
     def source(self) -> str:
         """The broken ring.c. Raises ValueError when an old text is not there once."""
         text = RING.read_text()
-        for old, new in self.edits:
-            if text.count(old) != 1:
-                raise ValueError(
-                    f"{self.name}: stands {text.count(old)} times: {old!r}"
-                )
-            text = text.replace(old, new)
-        return text
+        return edited(self.name, text, self.edits)
 
 
 def _one(name: str, old: str, new: str, caught_by: str = EXPLORER) -> Mutant:
@@ -284,24 +277,13 @@ def kill(mutant: Mutant, shared: tuple[Path, ...], folder: Path) -> str:
     return ""
 
 
-def kill_all() -> dict[str, str]:
-    """Each mutant's name and how it was caught, two at a time."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shared = build_explorer(folder)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            caught = pool.map(partial(kill, shared=shared, folder=folder), MUTANTS)
-            return dict(zip((m.name for m in MUTANTS), caught, strict=True))
-
-
 @pytest.mark.skipif(shutil.which(CC) is None, reason="needs a C compiler")
 def test_every_broken_ring_is_caught() -> None:
     """No mutant survives what is there to catch it."""
-    assert [name for name, how in kill_all().items() if not how] == []
+    assert [
+        name for name, how in kill_all(MUTANTS, build_explorer, kill).items() if not how
+    ] == []
 
 
 if __name__ == "__main__":
-    caught = kill_all()
-    for name, how in caught.items():
-        sys.stdout.write(f"{'killed  ' if how else 'SURVIVED'} {name}: {how}\n")
-    sys.exit(not all(caught.values()))
+    sys.exit(tell(kill_all(MUTANTS, build_explorer, kill)))
