@@ -372,6 +372,20 @@ static void run(void) {
     flush();
 }
 
+/* libcurl takes its allocator from whoever initialises it first; hf_curl_load would
+ * give it ours, which is no part of bare libcurl. */
+static void keep_malloc(const char *path) {
+    void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int (*init)(long) = NULL;
+    if (lib != NULL) {
+        *(void **)&init = dlsym(lib, "curl_global_init");
+    }
+    if (init == NULL || init(CURL_GLOBAL_ALL) != 0) {
+        fprintf(stderr, "%s can't be initialised\n", path);
+        exit(1);
+    }
+}
+
 static void parse(int argc, char **argv) {
     static const struct option known[] = {{"count", required_argument, NULL, 'n'},
                                           {"concurrency", required_argument, NULL, 'c'},
@@ -447,7 +461,9 @@ static void open_all(void) {
 
 int main(int argc, char **argv) {
     char err[512] = "";
-    if (hf_curl_load(&curl, libcurl_path(), (hf_errbuf){err, sizeof err}) != 0) {
+    const char *path = libcurl_path();
+    keep_malloc(path);
+    if (hf_curl_load(&curl, path, (hf_errbuf){err, sizeof err}) != 0) {
         fprintf(stderr, "%s\n", err);
         return 1;
     }
