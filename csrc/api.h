@@ -155,6 +155,7 @@ typedef struct hf_event {
     int32_t flags;         /* HF_EV_… */
     int32_t proxy;         /* number of the exit in the table, -1 = direct or given */
     int64_t host_requests; /* first attempts to the host so far */
+    int64_t at;            /* us on CLOCK_MONOTONIC: when it was told */
     int64_t elapsed;       /* us of this attempt */
     int64_t since;         /* us since acceptance */
     int64_t left;          /* us until the job's deadline; -1 = none */

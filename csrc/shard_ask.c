@@ -24,6 +24,7 @@ static void fill_event(const hf_request *r, const char *host, int64_t now,
     ev->status = resp != NULL ? resp->status : 0;
     ev->curl_code = o->curl_code;
     ev->attempt = r->n_attempts + r->hopping;
+    ev->at = now;
     ev->elapsed = r->hopping ? r->spent : r->attempts[r->n_attempts - 1].elapsed;
     ev->since = now - r->accepted;
     ev->left = r->job_due == HF_NEVER ? -1 : r->job_due - now;

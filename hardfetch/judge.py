@@ -164,8 +164,10 @@ class Judge:
         requests = int(started.started) - int(started.retries)
         verdicts: list[Verdict] = []
         with self._lock:
-            for failure in failures:
-                verdicts += self._ask(failure, now, requests)
+            for failure, event in zip(failures, events, strict=True):
+                # Its own time, not ours: of answers and failures that come to a late
+                # policy in one batch, `exit_quiet` tells which came first.
+                verdicts += self._ask(failure, event.at / 1e6, requests)
         answers = [
             replace(verdict, content=True) if verdict.seq in bad else verdict
             for verdict in verdicts

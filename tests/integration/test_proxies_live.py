@@ -20,6 +20,7 @@ import pytest
 from scripted import HOLD, Reply, Scripted, Seen
 
 from hardfetch import Fetcher, OptionError, Result
+from hardfetch.judge import Judge
 from hardfetch.proxies import PoolOptions
 from hardfetch.retry import RetryPolicy, Rule
 from hardfetch.testing import FaultSite
@@ -225,10 +226,26 @@ class TestHealth:
         assert len(records) == 400
         assert summary.elapsed < 6
 
+    @pytest.mark.parametrize(("late", "at_once"), [(0, 4), (0.3, 1)])
     def test_failures_now_and_then_bench_nobody(
-        self, site: FaultSite, tmp_path: Path
+        self,
+        site: FaultSite,
+        tmp_path: Path,
+        late: float,
+        at_once: int,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Policy hears of failures only; the core tells it of the answers between."""
+        """Policy hears of failures only; the core tells it of the answers between.
+
+        So it does where policy comes late and finds many failures at once.
+        """
+        judge = Judge._judge
+
+        def judge_late(self: Judge, events: list[Any], now: float) -> None:
+            time.sleep(late)
+            judge(self, events, now + late)
+
+        monkeypatch.setattr(Judge, "_judge", judge_late)
 
         def proxy(_: Seen) -> Reply:
             return Reply(200 if len(busy.seen) % 10 else 407)
@@ -236,7 +253,7 @@ class TestHealth:
         with (
             Scripted(proxy) as busy,
             Scripted(lambda _: Reply(after=0.05)) as slow,
-            Fetcher(proxies=[busy.url, slow.url], max_per_host=4) as fetch,
+            Fetcher(proxies=[busy.url, slow.url], max_per_host=at_once) as fetch,
         ):
             _, summary = run(fetch, [f"{site.http}/1k"] * 300, tmp_path)
         assert summary.statuses == {"2xx": 300}
