@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from servers import Site
 
-BASES = 3  # runs for a single URL
-
 
 @dataclass
 class Row:
@@ -118,8 +116,7 @@ def compare(
         for k in range(len(clients)):
             name = clients[(k + turn) % len(clients)]
             row = rows[name]
-            if turn < BASES:
-                row.bases.append(measure(name, work, site, place, 1))
+            row.bases.append(measure(name, work, site, place, 1))
             before = site.cpu()
             row.runs.append(measure(name, work, site, place, row.n))
             if name == "floor":
