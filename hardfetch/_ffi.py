@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from hardfetch.outcome import Verdict
 
-__all__ = ["Engine", "check", "ffi", "lib", "line_of", "pack"]
+__all__ = ["Engine", "check", "ffi", "has_long_number", "lib", "line_of", "pack"]
 
 _T = TypeVar("_T")
 
@@ -76,7 +76,10 @@ def _built_ins() -> list[Callable[..., Any]]:
 line_of: Callable[[bytes, bytes, int], bytes]
 #: pack(given, options, headers, limits, dumps, option): see request.py. Any thread.
 pack: Callable[..., bytes | None]
-line_of, pack = _built_ins()
+#: has_long_number(data): whether 19 digits follow each other in bytes, as in an integer
+#: past 64 bits. Any thread.
+has_long_number: Callable[[bytes], bool]
+line_of, pack, has_long_number = _built_ins()
 
 
 def check(rc: int, err: Any = None) -> int:

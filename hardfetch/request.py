@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hardfetch import jsonio, values
-from hardfetch._ffi import pack
+from hardfetch._ffi import has_long_number, pack
 from hardfetch.errors import OptionError
 from hardfetch.packed import (
     MAX_ECHO,
@@ -38,6 +38,8 @@ from hardfetch.packed import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hardfetch.options import Options
 
 
@@ -88,23 +90,26 @@ class Packer:
         default, grace = options.timeout, options.hard_timeout - options.timeout
         self._limits = partial(limits, default, grace)
         self._known_limits = Memory(self._limits)
+        self._dumps_loaded = jsonio.loaded_dumper()
 
     def line(self, line: bytes) -> bytes:
         """Return the frame of one JSON line, without its line end."""
+        loads = jsonio.loads if has_long_number(line) else jsonio.loads_small
         try:
-            obj = jsonio.loads(line)
+            obj = loads(line)
         except ValueError as exc:
             # orjson's and json's texts differ and may quote the input: keep the place.
             return self._refused(f"the line is not valid JSON: {exc}", line)
         if type(obj) is not dict:
             return self._refused("the line is not a JSON object", line)
-        return self.mapping(obj, line)
+        return self._known(obj, self._dumps_loaded) or self._odd(obj, line)
 
-    def mapping(self, obj: Mapping[str, Any], raw: bytes | None = None) -> bytes:
+    def mapping(self, obj: Mapping[str, Any]) -> bytes:
         """Return the frame of a request given as a mapping of the JSON keys."""
         packed = self._known(obj) if type(obj) is dict else None
-        if packed is not None:
-            return packed
+        return packed or self._odd(obj, None)
+
+    def _odd(self, obj: Mapping[str, Any], raw: bytes | None) -> bytes:
         url = obj.get("url")
         if type(url) is not str:
             return self._refused(_no_url(obj), raw if raw is not None else _echo(obj))
@@ -150,14 +155,16 @@ class Packer:
     def _refused(self, reason: str, raw: bytes) -> bytes:
         return invalid_frame(reason, item(TAG_INPUT, mask_passwords(raw)[:MAX_ECHO]))
 
-    def _known(self, given: dict[str, Any]) -> bytes | None:
+    def _known(
+        self, given: dict[str, Any], dumps: Callable[[Any], bytes] = jsonio.dumps
+    ) -> bytes | None:
         """Return the frame of a request that holds nothing odd; None for another."""
         return pack(
             given,
             _known_options,
             known_headers,
             self._known_limits,
-            jsonio.dumps,
+            dumps,
             _option,
         )
 

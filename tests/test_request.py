@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import struct
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from hardfetch import jsonio, packed as module, request, robots_gate
+from hardfetch._ffi import has_long_number
 from hardfetch.options import Options
 from hardfetch.request import Packer, Request
 
@@ -61,6 +63,17 @@ def test_a_bare_url_and_one_with_an_id_are_packed(packer: Packer) -> None:
         ("TAG_URL", b"http://x/"),
         ("TAG_ID", '[1,"é"]'.encode()),
     ]
+
+
+def test_a_long_number_is_found_wherever_it_stands() -> None:
+    source = random.Random(7)
+    for _ in range(20_000):
+        data = bytes(source.choices(b"00000079a/:\xb0", k=source.randrange(90)))
+        assert has_long_number(data) == bool(re.search(rb"[0-9]{19}", data)), data
+    assert not has_long_number(b"9" * 18)
+    assert has_long_number(b"9" * 19)
+    with pytest.raises(TypeError):
+        has_long_number("9" * 19)  # type: ignore[arg-type]
 
 
 def test_everything_a_line_can_say_is_packed(packer: Packer) -> None:
@@ -288,15 +301,12 @@ def test_only_so_much_is_remembered(packer: Packer) -> None:
     assert known == {}
 
 
-def test_an_interrupt_while_packing_is_not_lost(
-    packer: Packer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_while_packing_is_not_lost(packer: Packer) -> None:
     def interrupted(_obj: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(jsonio, "dumps", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        packer.item({"url": "http://x/", "id": 7})
+        packer._known({"url": "http://x/", "id": 7}, interrupted)
 
 
 def test_packing_keeps_hold_of_nothing(packer: Packer) -> None:

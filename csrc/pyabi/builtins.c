@@ -6,7 +6,8 @@
 #define METHOD(name, f) \
     { name, (PyCFunction)(void (*)(void))(f), METH_FASTCALL, NULL }
 
-static PyMethodDef methods[] = {METHOD("line", hf_line), METHOD("pack", hf_pack)};
+static PyMethodDef methods[] = {METHOD("line", hf_line), METHOD("pack", hf_pack),
+                                METHOD("has_long_number", hf_has_long_number)};
 
 int hf_python_builtins(void *list) {
     PyGILState_STATE state = PyGILState_Ensure(); /* cffi has given the lock away */

@@ -11,5 +11,6 @@
  * with an exception set. */
 PyObject *hf_line(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *hf_pack(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *hf_has_long_number(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 #endif

@@ -257,3 +257,39 @@ PyObject *hf_pack(PyObject *self, PyObject *const *args, Py_ssize_t count) {
     }
     return made;
 }
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/* Whether at least LONG digits follow each other: every LONG-th byte is one of them. */
+static bool has_digits(const char *p, Py_ssize_t n) {
+    enum { LONG = 19 }; /* INT64_MAX has as many */
+    for (Py_ssize_t i = LONG - 1; i < n; i += LONG) {
+        Py_ssize_t first = i + 1;
+        Py_ssize_t end = i + 1;
+        while (first > 0 && is_digit(p[first - 1])) {
+            first--;
+        }
+        while (first <= i && end < n && is_digit(p[end])) {
+            end++;
+        }
+        if (end - first >= LONG) {
+            return true;
+        }
+    }
+    return false;
+}
+
+PyObject *hf_has_long_number(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    char *p;
+    Py_ssize_t n;
+    (void)self;
+    if (count != 1) {
+        PyErr_SetString(PyExc_TypeError, "has_long_number takes one argument");
+        return NULL;
+    }
+    return PyBytes_AsStringAndSize(args[0], &p, &n) == 0
+               ? PyBool_FromLong(has_digits(p, n))
+               : NULL;
+}
