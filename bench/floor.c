@@ -377,9 +377,8 @@ static void run(void) {
 static void keep_malloc(const char *path) {
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     int (*init)(long) = NULL;
-    if (lib != NULL) {
-        *(void **)&init = dlsym(lib, "curl_global_init");
-    }
+    void *address = lib != NULL ? dlsym(lib, "curl_global_init") : NULL;
+    memcpy(&init, &address, sizeof init);
     if (init == NULL || init(CURL_GLOBAL_ALL) != 0) {
         fprintf(stderr, "%s can't be initialised\n", path);
         exit(1);

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from hardfetch import jsonio, packed as module, request, robots_gate
+from hardfetch import packed as module, request, robots_gate
 from hardfetch._ffi import has_long_number
 from hardfetch.options import Options
 from hardfetch.request import Packer, Request
