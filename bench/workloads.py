@@ -97,7 +97,7 @@ WORKLOADS = (
         "30k-null",
         "30 KiB HTML, records to /dev/null",
         "30k",
-        10_000,
+        40_000,
         ("floor", "hardfetch", "hardfetch-map", "curl_cffi"),
         output="null",
         quick=True,

@@ -17,11 +17,12 @@
 #define PIPE_PIECE ((size_t)PIPE_BUF)
 /* How long a busy consumer waits before it looks again. */
 #define LINGER_NS 1000000
-/* Bytes of one write to a file, so that a stop is noticed between two. It ends at a
- * multiple of them: then each folio is filled by one write, and a byte was seen to cost
- * the kernel a quarter less. For larger ones file systems take larger folios, often of
- * memory that nobody has touched for long: in virtual machines the copy was then seen
- * to cost up to five times as much. */
+/* Bytes of one write to a file, so that a stop is noticed between two. For larger ones
+ * file systems take large folios, often of memory that nobody has touched for long: in
+ * virtual machines the copy was then seen to cost up to five times as much. So it was
+ * where each write ended at a multiple of the piece, for the folios were all of its
+ * size.
+ */
 #define FILE_PIECE ((size_t)128 << 10)
 /* Bytes of frames that are given at once: they hold their place in the ring meanwhile.
  */
@@ -279,7 +280,6 @@ typedef struct sink {
     int fd;
     sink_kind kind;
     size_t piece; /* bytes that one write may take */
-    size_t past;  /* of a file: bytes behind the last multiple of piece */
 } sink;
 
 /* Opens a pipe or terminal once more, so that it can be non-blocking for us without
@@ -300,29 +300,24 @@ static int open_again(hf_output *o, int fd, const struct stat *st) {
 static sink sink_of(hf_output *o, int fd) {
     struct stat st;
     if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
-        off_t at = lseek(fd, 0, SEEK_CUR);
-        return (sink){fd, SINK_FILE, FILE_PIECE, at > 0 ? (size_t)at % FILE_PIECE : 0};
+        return (sink){fd, SINK_FILE, FILE_PIECE};
     }
     if (S_ISSOCK(st.st_mode)) {
-        return (sink){fd, SINK_SOCKET, FILE_PIECE, 0};
+        return (sink){fd, SINK_SOCKET, FILE_PIECE};
     }
     int again = S_ISFIFO(st.st_mode) || isatty(fd) ? open_again(o, fd, &st) : -1;
-    return again >= 0 ? (sink){again, SINK_PIPE, FILE_PIECE, 0}
-                      : (sink){fd, SINK_PIPE, PIPE_PIECE, 0};
+    return again >= 0 ? (sink){again, SINK_PIPE, FILE_PIECE}
+                      : (sink){fd, SINK_PIPE, PIPE_PIECE};
 }
 
 /* One write that does not block: the piece is what the descriptor takes at once. */
-static ssize_t write_some(sink *to, struct iovec seg[2], int n) {
-    limit(seg, &n, to->piece - to->past);
+static ssize_t write_some(const sink *to, struct iovec seg[2], int n) {
+    limit(seg, &n, to->piece);
     if (to->kind == SINK_SOCKET) {
         struct msghdr m = {.msg_iov = seg, .msg_iovlen = (size_t)n};
         return sendmsg(to->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
-    ssize_t w = writev(to->fd, seg, n);
-    if (w > 0 && to->kind == SINK_FILE) {
-        to->past = (to->past + (size_t)w) % to->piece;
-    }
-    return w;
+    return writev(to->fd, seg, n);
 }
 
 /* A wake-up while we wait for the sink: an interrupt, or one for nothing. */
@@ -378,7 +373,7 @@ static int64_t write_failed(hf_errbuf err) {
 /* Writes what waits, while the sink takes it. A sink that would block on write itself
  * is asked first, the others when they have refused. Returns bytes written or a
  * failure. */
-static int64_t pump(hf_output *o, sink *to, int64_t until, hf_errbuf err) {
+static int64_t pump(hf_output *o, const sink *to, int64_t until, hf_errbuf err) {
     struct iovec seg[2];
     int64_t done = 0;
     bool ask = to->kind == SINK_PIPE && to->piece == PIPE_PIECE;

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import AsyncIterable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlencode
 
 from hardfetch import jsonio, policies, values
 from hardfetch.bulk import Run
@@ -162,8 +163,9 @@ class Fetcher:
     def fetch(self, url: str | bytes | Request, **request_options: Any) -> Result:
         """Fetch one URL and return its Result, whose `error` tells of failures.
 
-        `request_options` are those of `Request`, and `data` and `json` for a body; a
-        Content-Type is made for `json` only, as by requests.
+        `request_options` are those of `Request`, and `data` and `json` for a body, as
+        requests has them: a mapping or a list of pairs as `data` is a form. Where no
+        header gives the Content-Type, a form and `json` get theirs.
         Connections are kept between calls; any number of threads may call at once.
         Raises OptionError for an unknown option or a wrong time.
         """
@@ -348,14 +350,33 @@ def make_request(url: str | bytes | Request, options: dict[str, Any]) -> Request
     if len(bodies) > 1 and _EXTRA & set(bodies):
         raise OptionError(f"{bodies[1]}: there is a {bodies[0]} already; give one")
     if "data" in given:
-        given["body"] = given.pop("data")
+        data = given.pop("data")
+        if isinstance(data, (Mapping, list, tuple)):
+            given["body"] = _form(data)
+            _default_type(given, b"application/x-www-form-urlencoded")
+        else:
+            given["body"] = data
     if "json" in given:
         given["body"] = jsonio.dumps(given.pop("json"))
-        headers = list(values.headers("headers", given.get("headers") or ()))
-        if not any(line.lower().startswith(b"content-type:") for line in headers):
-            headers.append(b"Content-Type: application/json")
-        given["headers"] = [tuple(line.split(b": ", 1)) for line in headers]
+        _default_type(given, b"application/json")
     return Request(url, **given)
+
+
+def _form(fields: Any) -> bytes:
+    try:
+        return urlencode(fields, doseq=True).encode()
+    except (TypeError, ValueError):
+        raise OptionError(
+            "data: a form is a mapping or a list of (name, value) pairs;"
+            " a body that is made already is text or bytes"
+        ) from None
+
+
+def _default_type(given: dict[str, Any], content_type: bytes) -> None:
+    headers = list(values.headers("headers", given.get("headers") or ()))
+    if not any(line.lower().startswith(b"content-type:") for line in headers):
+        headers.append(b"Content-Type: " + content_type)
+    given["headers"] = [tuple(line.split(b": ", 1)) for line in headers]
 
 
 _shared: dict[int, Fetcher] = {}  # by process: a child cannot use its parent's

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
+from hardfetch.cli.gauntlet import _verdict
 from hardfetch.testing.catalogue import CATALOGUE
 from hardfetch.testing.gauntlet import (
     HARDFETCH,
     TOLERANCE,
     Report,
     Row,
+    _Lateness,
     gauntlet_faults,
     percentiles,
     run_gauntlet,
@@ -105,6 +109,20 @@ def test_a_report_is_ok_only_if_every_row_of_ours_is() -> None:
         {"fault": "a", "client": "hardfetch", "limit": 1.0, "elapsed": 1.0,
          "outcome": "timeout", "ok": True},
     ]  # fmt: skip
+
+
+def test_a_machine_that_keeps_a_timer_waiting_is_told_of() -> None:
+    stop_all = ctypes.PyDLL(None).usleep  # keeps the interpreter's lock meanwhile
+    with _Lateness() as lateness:
+        time.sleep(0.1)
+        stop_all(300_000)
+        time.sleep(0.1)
+    assert 0.2 < lateness.most < 10
+    quiet = Report([], percentiles([]), {}, late=0.001)
+    starved = replace(quiet, late=lateness.most)
+    assert "starved" not in _verdict(quiet)
+    assert f"starved: a timer was {lateness.most:.2f} s late" in _verdict(starved)
+    assert starved.as_dict()["late"] == lateness.most
 
 
 def test_an_unknown_library_is_refused() -> None:

@@ -144,4 +144,9 @@ def _verdict(report: Report) -> str:
         )
     if report.missing:
         lines.append("not exactly one record: " + ", ".join(report.missing))
+    if report.starved:
+        lines.append(
+            f"the machine was starved: a timer was {report.late:.2f} s late,"
+            " and so may the rows be; run it again where nothing else runs"
+        )
     return "\n".join(lines)

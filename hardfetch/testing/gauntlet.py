@@ -11,8 +11,10 @@ import math
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from hardfetch.testing.model import OK
@@ -25,6 +27,9 @@ TOLERANCE = 0.25
 """Seconds beyond the limit within which a row still counts as in time."""
 AGAINST = {"curl_cffi": tuple(CURL_CFFI)}
 HARDFETCH = "hardfetch"
+_TICK = 0.02  # seconds
+STARVED = TOLERANCE / 5
+"""Seconds that a timer may be late on a machine whose rows can be trusted."""
 LIMITED = {
     "dns_timeout", "connect_timeout", "proxy_timeout", "tls_timeout",
     "first_byte_timeout", "idle_timeout", "timeout", "hard_timeout", "engine_stalled",
@@ -57,6 +62,13 @@ class Report:
     """hardfetch's open descriptors, before and after."""
     missing: list[str] = field(default_factory=list)
     """hardfetch's faults without a row, or with more than one."""
+    late: float = 0.0
+    """Seconds that a timer of the runner's own, which only waits, was late at most."""
+
+    @property
+    def starved(self) -> bool:
+        """The machine gave nobody the processor in time: late rows may be its own."""
+        return self.late > STARVED
 
     @property
     def ok(self) -> bool:
@@ -116,7 +128,7 @@ def run_gauntlet(
         raise ValueError(f"no clients for {', '.join(sorted(unknown))}")
     names = gauntlet_faults(faults)
     clients = [client for library in against for client in AGAINST[library]]
-    with _site(linger=cap + 30) as addresses:
+    with _site(linger=cap + 30) as addresses, _Lateness() as lateness:
         job = {
             "faults": [addresses["faults"][name] for name in names],
             "limit": limit,
@@ -135,8 +147,38 @@ def run_gauntlet(
     ]
     mine = next((run for run in runs if run.client == HARDFETCH), None)
     if mine is None:
-        return Report(rows, percentiles([]), {})
-    return Report(rows, percentiles(mine.overruns), mine.descriptors, mine.missing())
+        return Report(rows, percentiles([]), {}, late=lateness.most)
+    return Report(
+        rows,
+        percentiles(mine.overruns),
+        mine.descriptors,
+        mine.missing(),
+        lateness.most,
+    )
+
+
+class _Lateness:
+    """How late a short timer fires at most while the block runs."""
+
+    def __init__(self) -> None:
+        self.most = 0.0  # seconds
+        self._over = Event()
+        self._thread = Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> _Lateness:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        due = time.monotonic() + _TICK
+        while not self._over.wait(_TICK):
+            now = time.monotonic()
+            self.most = max(self.most, now - due)
+            due = now + _TICK
 
 
 class _Run:
@@ -201,8 +243,6 @@ def _environment() -> dict[str, str]:
 
 
 def _kill_after(child: subprocess.Popen[bytes], seconds: float) -> Any:
-    from threading import Timer
-
     timer = Timer(seconds, child.kill)
     timer.daemon = True
     timer.start()

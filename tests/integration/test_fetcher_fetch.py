@@ -43,6 +43,29 @@ class TestFetch:
         assert sent["content-type"] == "application/json"
         assert result.id == [1]
 
+    @pytest.mark.parametrize(
+        "fields", [{"a": [1, "&"], "é": ""}, [("a", 1), ("a", "&"), ("é", "")]]
+    )
+    def test_a_mapping_or_pairs_as_data_are_a_form(
+        self, site: FaultSite, fetcher: Fetcher, fields: Any
+    ) -> None:
+        seen = fetcher.fetch(site.url("/echo"), data=fields).json()
+        assert (seen["method"], seen["body"]) == ("POST", "a=1&a=%26&%C3%A9=")
+        sent = {name.lower(): value for name, value in seen["headers"]}
+        assert sent["content-type"] == "application/x-www-form-urlencoded"
+        seen = fetcher.fetch(
+            site.url("/echo"), data=fields, headers={"content-type": "x/y"}
+        ).json()
+        sent = {name.lower(): value for name, value in seen["headers"]}
+        assert sent["content-type"] == "x/y"
+
+    @pytest.mark.parametrize("fields", [["a"], [1], [("a", 1, 2)], {"a": "\ud800"}])
+    def test_a_form_that_is_none_is_refused(
+        self, fetcher: Fetcher, fields: Any
+    ) -> None:
+        with pytest.raises(errors.OptionError, match="^data: a form is a mapping"):
+            fetcher.fetch("http://x.test/", data=fields)
+
     def test_a_body_that_is_none_is_none(
         self, site: FaultSite, fetcher: Fetcher
     ) -> None:
