@@ -28,6 +28,7 @@ class Cost:
     """What a process took: CPU and time in seconds, memory in bytes."""
 
     cpu: float
+    kernel: float  # the part of cpu in the kernel
     elapsed: float
     rss: int
     failed: int = 0  # requests
@@ -71,7 +72,8 @@ def run(place: Place, command: Sequence[str | Path]) -> Cost:
         words = " ".join(map(str, command[:6]))
         raise RuntimeError(f"{words}: {done.stderr.decode(errors='replace')[-2000:]}")
     raw = json.loads(told.read_text())
-    return Cost(raw["user"] + raw["system"], raw["elapsed"], raw["rss_kb"] * 1024)
+    cpu = raw["user"] + raw["system"]
+    return Cost(cpu, raw["system"], raw["elapsed"], raw["rss_kb"] * 1024)
 
 
 def _tls(work: Workload, site: Site) -> list[str]:

@@ -58,6 +58,12 @@ class Row:
         return (median(cost.cpu for cost in self.runs) - self.startup) / self.n * 1e6
 
     @property
+    def kernel(self) -> float:
+        """The part of them in the kernel."""
+        base = median(cost.kernel for cost in self.bases)
+        return (median(cost.kernel for cost in self.runs) - base) / self.n * 1e6
+
+    @property
     def rate(self) -> float:
         """Requests per second."""
         base = median(cost.elapsed for cost in self.bases)
@@ -81,16 +87,20 @@ class Table:
     def lines(self) -> Iterator[str]:
         yield f"### {self.work.name}: {self.work.title}"
         yield ""
-        names = "CPU µs/request", "/ floor", "requests/s", "peak MB", "start-up ms"
+        names = (
+            *("CPU µs/request", "in the kernel", "/ floor"),
+            *("requests/s", "peak MB", "start-up ms"),
+        )
         yield f"| client | {' | '.join(names)} |"
-        yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+        yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
         floor = self.rows["floor"].micros if "floor" in self.rows else None
         for name, row in sorted(self.rows.items(), key=lambda item: item[1].micros):
             ratio = f"{row.micros / floor:.2f}" if floor else ""
             worst = max(cost.failed for cost in row.runs)
             told = f"{name} ({worst} failed)" if worst else name
             yield (
-                f"| {told} | {row.micros:.1f} | {ratio} | {row.rate:,.0f} "
+                f"| {told} | {row.micros:.1f} | {row.kernel:.1f} | {ratio} "
+                f"| {row.rate:,.0f} "
                 f"| {row.rss:.0f} | {row.startup * 1000:.0f} |"
             )
         yield ""

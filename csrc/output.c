@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -20,10 +21,10 @@
 /* Bytes of one write to a file, so that a stop is noticed between two. For larger ones
  * file systems take large folios, often of memory that nobody has touched for long: in
  * virtual machines the copy was then seen to cost up to five times as much. So it was
- * where each write ended at a multiple of the piece, for the folios were all of its
- * size.
+ * at times with powers of two, whose folios are all of one size; with this they are
+ * mixed.
  */
-#define FILE_PIECE ((size_t)128 << 10)
+#define FILE_PIECE ((size_t)110000)
 /* Bytes of frames that are given at once: they hold their place in the ring meanwhile.
  */
 #define VIEW_MOST ((size_t)256 << 10)
@@ -297,9 +298,15 @@ static int open_again(hf_output *o, int fd, const struct stat *st) {
     return o->again;
 }
 
+/* Never blocks: a file, or one of the memory devices, as /dev/null. */
+static bool is_ready_always(const struct stat *st) {
+    return S_ISREG(st->st_mode) || S_ISBLK(st->st_mode) ||
+           (S_ISCHR(st->st_mode) && major(st->st_rdev) == 1);
+}
+
 static sink sink_of(hf_output *o, int fd) {
     struct stat st;
-    if (fstat(fd, &st) != 0 || S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)) {
+    if (fstat(fd, &st) != 0 || is_ready_always(&st)) {
         return (sink){fd, SINK_FILE, FILE_PIECE};
     }
     if (S_ISSOCK(st.st_mode)) {
