@@ -23,14 +23,17 @@ CONNECTIONS = 16
 LIMIT = 120  # seconds for a run, traced or not
 
 
-def command(folder: Path, site: FaultSite, n: int) -> list[str]:
+def command(
+    folder: Path, site: FaultSite, n: int, page: str = "/1k", output: str = ""
+) -> list[str]:
     """Return the command that fetches n URLs by one loop, and tells in `summary`."""
     urls = folder / "urls"
-    urls.write_text("".join(f"{site.url('/1k')}?{k}\n" for k in range(n)))
+    urls.write_text("".join(f"{site.url(page)}?{k}\n" for k in range(n)))
+    output = output or str(folder / "records")
     return [
         *(sys.executable, "-m", "hardfetch", "fetch", "--quiet", "--loops", "1"),
         *("-c", str(CONNECTIONS), "--max-per-host", "0", str(urls)),
-        *("-o", str(folder / "records"), "--summary", str(folder / "summary")),
+        *("-o", output, "--summary", str(folder / "summary")),
     ]
 
 
@@ -86,9 +89,12 @@ def can_trace() -> bool:
     return probe.returncode == 0
 
 
-@pytest.mark.skipif(
+needs_strace = pytest.mark.skipif(
     not can_trace(), reason="no strace that may trace; the counters are tested above"
 )
+
+
+@needs_strace
 def test_a_kept_alive_request_is_one_send_and_one_recv(
     site: FaultSite, tmp_path: Path
 ) -> None:
@@ -107,3 +113,13 @@ def test_a_kept_alive_request_is_one_send_and_one_recv(
         assert each.get(name, 0) <= 0.02, (name, each)
     # The loop's wake-ups, the writer's waits and writes are shared by many.
     assert sum(each.values()) <= 8, each
+
+
+@needs_strace
+@pytest.mark.parametrize("output", ["", "/dev/null"])
+def test_a_large_record_takes_few_writes_where_none_can_block(
+    site: FaultSite, tmp_path: Path, output: str
+) -> None:
+    calls = calls_by_name(tmp_path, command(tmp_path, site, 100, "/200k", output))
+    assert 100 <= calls["writev"] <= 100 * 8, calls
+    assert calls.get("ppoll", 0) <= 100, calls
