@@ -54,7 +54,7 @@ static int on_timer(CURLM *multi, long ms, void *data) {
  * goes through it; with several each has its share, and as much again for idle ones. */
 static long connections(const hf_loop *l) {
     long all = l->settings->c.max_concurrency + 64L;
-    return all < 4L * HF_LANE_SIZE ? all : 4L * HF_LANE_SIZE;
+    return all < 2L * HF_LANE_WIDE ? all : 2L * HF_LANE_WIDE;
 }
 
 static void set_up(hf_lane *lane) {
@@ -135,10 +135,11 @@ static hf_lane *warm_lane(const hf_identity *id, hf_host *h) {
     return NULL;
 }
 
-/* The lane that is being filled, else one that has emptied by half, else a new one. */
-static hf_lane *roomy_lane(hf_identity *id) {
+/* The lane that is being filled, unless `most` are in it; else one that has emptied by
+ * half, else a new one. */
+static hf_lane *roomy_lane(hf_identity *id, int32_t most) {
     hf_lane *lane = id->lanes[id->filling];
-    if (lane->busy < HF_LANE_SIZE) {
+    if (lane->busy < most) {
         return lane;
     }
     for (int32_t i = 0; i < id->n_lanes; i++) {
@@ -159,14 +160,15 @@ hf_lane *hf_lane_choose(hf_identity *id, hf_host *h, bool tls) {
     if (id != id->loop->plain) {
         return id->lanes[0];
     }
+    int32_t most = tls && h->in_flight <= HF_LANE_FEW ? HF_LANE_WIDE : HF_LANE_SIZE;
     hf_lane *lane = warm_lane(id, h);
     if (lane == NULL && tls && h->home < id->n_lanes) {
         /* An HTTP/2 connection can take more streams. */
         hf_lane *home = id->lanes[h->home];
-        lane = home->busy < HF_LANE_SIZE ? home : NULL;
+        lane = home->busy < most ? home : NULL;
     }
     if (lane == NULL) {
-        lane = roomy_lane(id);
+        lane = roomy_lane(id, most);
     }
     h->home = lane->number;
     return lane;
