@@ -123,3 +123,34 @@ def test_a_large_record_takes_few_writes_where_none_can_block(
     calls = calls_by_name(tmp_path, command(tmp_path, site, 100, "/200k", output))
     assert 100 <= calls["writev"] <= 100 * 8, calls
     assert calls.get("ppoll", 0) <= 100, calls
+
+
+@needs_strace
+def test_hosts_in_flight_share_the_parsed_certificates(
+    site: FaultSite, tmp_path: Path
+) -> None:
+    def opened(n: int) -> int:
+        port = site.https.rpartition(":")[2]
+        names = [f"h{k}.test" for k in range(n)]
+        urls = tmp_path / "urls"
+        urls.write_text("".join(f"https://{name}:{port}/1k\n" for name in names))
+        told = tmp_path / "strace"
+        traced = ["strace", "-f", "-e", "openat", "-P", str(site.cafile), "-o", told]
+        resolve = [f"--resolve={name}:{port}:127.0.0.1" for name in names]
+        run(
+            [
+                *map(str, traced),
+                *(sys.executable, "-m", "hardfetch", "fetch", "--quiet", "--loops=1"),
+                *("-c", str(n), "--cacert", str(site.cafile), "--retries=0", *resolve),
+                *("-o", str(tmp_path / "records"), str(urls)),
+            ]
+        )
+        lines = (tmp_path / "records").read_text().splitlines()
+        assert len(lines) == n
+        # They stand for no such name, which takes a check against the CAs.
+        assert {json.loads(line)["error"]["type"] for line in lines} == {
+            "certificate_error"
+        }
+        return told.read_text().count("openat(")
+
+    assert opened(100) == opened(1) > 0
