@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import platform
 import resource
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -62,6 +63,12 @@ class Row:
         """The part of them in the kernel."""
         return self._micros(lambda cost: cost.kernel)
 
+    @property
+    def spread(self) -> tuple[float, float]:
+        """CPU µs per request of the cheapest and of the dearest round."""
+        each = [(cost.cpu - self.startup) / self.n * 1e6 for cost in self.runs]
+        return min(each), max(each)
+
     def _micros(self, part: Callable[[Cost], float]) -> float:
         taken = median(map(part, self.runs)) - median(map(part, self.bases))
         return taken / self.n * 1e6
@@ -91,22 +98,26 @@ class Table:
         yield f"### {self.work.name}: {self.work.title}"
         yield ""
         yield (
-            "| client | CPU µs/request | in the kernel | / floor "
+            "| client | CPU µs/request | rounds from, to | in the kernel | / floor "
             "| requests/s | peak MB | start-up ms |"
         )
-        yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+        yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
         floor = self.rows["floor"].micros if "floor" in self.rows else None
         for name, row in sorted(self.rows.items(), key=lambda item: item[1].micros):
             ratio = f"{row.micros / floor:.2f}" if floor else ""
             worst = max(cost.failed for cost in row.runs)
             told = f"{name} ({worst} failed)" if worst else name
+            least, most = row.spread
             yield (
-                f"| {told} | {row.micros:.1f} | {row.kernel:.1f} | {ratio} "
+                f"| {told} | {row.micros:.1f} | {least:.1f}, {most:.1f} "
+                f"| {row.kernel:.1f} | {ratio} "
                 f"| {row.rate:,.0f} | {row.rss:.0f} | {row.startup * 1000:.0f} |"
             )
         yield ""
         rounds = len(next(iter(self.rows.values())).runs)
-        told = f"{self.work.concurrency:,} in flight, {rounds} rounds; {self.server}"
+        warm = ", each after one that does not count" if self.work.warm else ""
+        told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}"
+        told += f"; {self.server}"
         if self.server_micros:
             told += (
                 f" took {self.server_micros:.1f} µs of CPU per request of the floor,"
@@ -117,9 +128,14 @@ class Table:
 
 
 def compare(
-    work: Workload, clients: list[str], site: Site, place: Place, rounds: int
+    work: Workload,
+    clients: list[str],
+    site: Site,
+    place: Place,
+    rounds: int,
+    note: Callable[[dict[str, object]], None],
 ) -> Table:
-    """Run every client on the workload, interleaved."""
+    """Run every client on the workload, interleaved; note what each run took."""
     rows = {name: Row(work.number(name)) for name in clients}
     table = Table(work, site.name, rows)
     taken: list[float] = []
@@ -128,8 +144,12 @@ def compare(
             name = clients[(k + turn) % len(clients)]
             row = rows[name]
             row.bases.append(measure(name, work, site, place, 1))
+            if work.warm:
+                measure(name, work, site, place, row.n)
             before = site.cpu()
-            row.runs.append(measure(name, work, site, place, row.n))
+            cost = measure(name, work, site, place, row.n)
+            row.runs.append(cost)
+            note({"workload": work.name, "client": name, "n": row.n, **asdict(cost)})
             if name == "floor":
                 taken.append((site.cpu() - before) / row.n * 1e6)
             print(".", end="", file=sys.stderr, flush=True)
@@ -191,6 +211,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="[5, with --full 7]")
     parser.add_argument("--build", type=Path, default=Path("build/bench"))
     parser.add_argument("--save", type=Path, help="write the report there too")
+    parser.add_argument("--raw", type=Path, help="write each run's cost there, NDJSON")
     parser.add_argument("--list", action="store_true", help="show the workloads")
     return parser.parse_args()
 
@@ -216,6 +237,12 @@ def tables(
 ) -> Iterator[Table]:
     """Measure each workload that this machine can have; note those that failed."""
     files = raise_file_limit()
+    raw = options.raw.open("w", buffering=1) if options.raw else None
+
+    def note(cost: dict[str, object]) -> None:
+        if raw:
+            print(json.dumps(cost), file=raw)
+
     for work in chosen(options):
         with sites(work, main, place) as site:
             if site is None:
@@ -228,7 +255,7 @@ def tables(
             clients = [name for name in names if name in work.clients]
             rounds = options.rounds or (7 if options.full else 5)
             try:
-                yield compare(work, clients, site, place, rounds)
+                yield compare(work, clients, site, place, rounds, note)
             except (RuntimeError, subprocess.TimeoutExpired) as error:
                 failed.append(work.name)
                 print(f"\n{work.name} has failed: {error}", file=sys.stderr)
