@@ -72,7 +72,7 @@ def _proxies(name: str, value: Any) -> dict[str, Any]:
     given = values.strings(name, value)
     if not given:
         # Not silently by one's own address: the list was to be something else.
-        raise OptionError(f"{name}: the list is empty; give a proxy, or None for none")
+        raise OptionError(f"{name}: the list is empty; give at least one proxy")
     return {"_given": given}
 
 

@@ -237,6 +237,9 @@ class Policy:
         decision = self.retry.decide(event)
         if isinstance(decision, Final):
             return decision
+        if not isinstance(decision, Retry):
+            name = type(self.retry).__name__
+            raise TypeError(f"{name}.decide: give a Retry or a Final, not {decision!r}")
         found = self._find_exit(event, decision, job, now)
         if isinstance(found, Verdict):
             found = self._wait_for_refuser(event, found)

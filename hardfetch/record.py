@@ -295,8 +295,14 @@ class Result:
             return content.decode("utf-8", "replace")
 
     def json(self) -> Any:
-        """Return the body parsed as JSON. Raises ValueError for anything else."""
+        """Return the body parsed as JSON.
+
+        Raises ValueError for anything else, and the FetchError of a fetch that failed
+        without a body.
+        """
         content = self._content
+        if not content:
+            self.raise_for_error()
         if content.startswith(codecs.BOM_UTF8):
             content = content[3:]
         elif (self.encoding or "").startswith("utf-16"):

@@ -56,7 +56,8 @@ class Scripted:
         self.port = self._listener.getsockname()[1]
         self.host = f"127.0.0.1:{self.port}"
         self.url = f"http://{self.host}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepter = threading.Thread(target=self._accept, daemon=True)
+        self._accepter.start()
         return self
 
     def __exit__(
@@ -66,6 +67,8 @@ class Scripted:
         trace: TracebackType | None,
     ) -> None:
         self._over.set()
+        self._listener.shutdown(socket.SHUT_RDWR)  # ends accept
+        self._accepter.join()  # or it would add a connection that nobody closes
         for one in [self._listener, *self._sockets]:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

@@ -176,6 +176,7 @@ def snapshot(**changes: object) -> Snapshot:
         "errors": 3,
         "retries": 0,
         "in_flight": 8,
+        "waiting": 4,
         "ring": 0.25,
         "read": 1000,
         "size": 10_000,
@@ -205,14 +206,16 @@ class TestProgress:
         meter = Meter()
         meter.rate(0.0, 0)
         assert meter.line(1.0, snapshot()) == (
-            "50 of 1,000, 50/s, 8 in flight, 3 errors, ring 25%, ETA 0:19"
+            "50 of 1,000, 50/s, 8 in flight, 4 waiting, 3 errors, ring 25%, ETA 0:19"
         )
 
     def test_a_line_without_a_total_has_no_eta(self) -> None:
         meter = Meter()
         meter.rate(0.0, 0)
         line = meter.line(1.0, snapshot(size=None, retries=2))
-        assert line == "50, 50/s, 8 in flight, 3 errors, 2 retries, ring 25%"
+        assert line == (
+            "50, 50/s, 8 in flight, 4 waiting, 3 errors, 2 retries, ring 25%"
+        )
 
     def test_a_stuck_look_does_not_hold_up_the_end(
         self, monkeypatch: pytest.MonkeyPatch

@@ -93,6 +93,17 @@ def test_a_policy_of_ones_own_cannot_go_round_the_deadline() -> None:
     assert one(made, replace(FAILURE, left=40.0)).retry
 
 
+@pytest.mark.parametrize("given", [None, True, 0.5])
+def test_a_policy_of_ones_own_that_decides_nothing_is_named(given: object) -> None:
+    class Undecided(RetryPolicy):
+        def decide(self, failure: Failure) -> Retry | Final:
+            del failure
+            return given  # type: ignore[return-value]
+
+    with pytest.raises(TypeError, match=f"Undecided.decide: give .*, not {given}"):
+        one(Policy(Undecided()), FAILURE)
+
+
 def test_the_silent_retry_is_made_once_and_costs_no_budget() -> None:
     made = Policy(RetryPolicy(retries=1), budget=RetryBudget(ratio=0, floor=0.1))
     stale = replace(FAILURE, reused=True)

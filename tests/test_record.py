@@ -140,6 +140,14 @@ def test_json_of_the_body() -> None:
         make(b"<html>").json()
 
 
+def test_json_of_a_fetch_that_failed_tells_why() -> None:
+    failed = {"type": "connect_refused", "message": "the port is shut"}
+    failed |= {"origin": "site", "phase": "connect"}
+    with pytest.raises(errors.FetchError, match="the port is shut"):
+        make(b"", error=failed).json()
+    assert make(b"[1]", error=failed).json() == [1]  # what came may be of use
+
+
 def test_a_result_survives_pickle() -> None:
     result = make(b"\xff\x00")
     assert result.headers  # parsed state is no obstacle

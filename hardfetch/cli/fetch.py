@@ -86,6 +86,17 @@ def _usage_error(ctx: click.Context, error: OptionError) -> click.UsageError:
     return click.UsageError(str(error), ctx)
 
 
+def _read_data(text: str) -> bytes:
+    """Return the body, or the part of one, that the text of a -d stands for."""
+    if not text.startswith("@"):
+        return os.fsencode(text)
+    try:
+        return values.read_file(Path(text[1:]), _DATA_MOST)
+    except OSError as error:
+        reason = f"data: {text[1:]!r} can't be read: {error.strerror}"
+        raise OptionError(reason) from None
+
+
 class _Command:
     """One call of `hardfetch fetch`."""
 
@@ -132,7 +143,7 @@ class _Command:
             size = format_size(status.st_size)
             console.say(
                 f"hardfetch: {self._output}: emptied of the {size} that it held; "
-                "--resume would have gone on from there"
+                "with the same inputs --resume would have gone on from there"
             )
         lacking = missing_fields(fetcher.options)
         if lacking:
@@ -165,13 +176,11 @@ class _Command:
             return fetcher.run(lines, sink, resume=self._resume)
 
     def _read_data(self) -> None:
-        data = self._options.get("data")
-        if isinstance(data, str) and data.startswith("@"):
-            try:
-                self._options["data"] = values.read_file(Path(data[1:]), _DATA_MOST)
-            except OSError as error:
-                reason = f"data: {data[1:]!r} can't be read: {error.strerror}"
-                raise OptionError(reason) from None
+        given: tuple[str, ...] = self._options.get("data", ())
+        if len(given) == 1 and not given[0].startswith("@"):
+            self._options["data"] = given[0]
+        elif given:
+            self._options["data"] = b"&".join(map(_read_data, given))
 
     def _drain(self) -> float:
         asked = self._options.get("drain", "10")
@@ -216,6 +225,7 @@ def _snapshot(fetcher: Fetcher, sources: Sources) -> Snapshot | None:
         errors=sum(stats.by_type[1:]),
         retries=stats.retries,
         in_flight=stats.in_flight_now,
+        waiting=stats.queued_now + stats.policy_now,
         ring=stats.ring_used_now / max(1, stats.ring_capacity),
         read=sources.position,
         size=sources.size,

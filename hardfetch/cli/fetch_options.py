@@ -67,11 +67,11 @@ _DEADLINES = (
 _REQUEST = (
     _value("-X", "--method", metavar="METHOD", text="[GET, with --data POST]"),
     _several("-H", "--header", metavar="LINE", text="A request header 'Name: value'"),
-    _value(
+    _several(
         "-d",
         "--data",
         metavar="TEXT",
-        text="Body, a form unless -H says; @FILE reads it",
+        text="Body, a form unless -H says; @FILE reads it; joined with &",
     ),
     _value(
         "--user-agent", metavar="TEXT", text="[hardfetch/VERSION, or the browser's]"

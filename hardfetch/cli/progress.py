@@ -31,6 +31,7 @@ class Snapshot:
     errors: int
     retries: int
     in_flight: int
+    waiting: int  # for their turn, their host's or a retry's time
     ring: float  # how full, 0 to 1
     read: int  # bytes of input read
     size: int | None  # bytes of input in all, where known
@@ -71,6 +72,7 @@ class Meter:
             f"{done} of {format_count(total)}" if total is not None else done,
             format_rate(rate),
             f"{format_count(now.in_flight)} in flight",
+            f"{format_count(now.waiting)} waiting",
             f"{format_count(now.errors)} errors",
         ]
         if now.retries:

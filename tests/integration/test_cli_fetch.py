@@ -204,6 +204,17 @@ class TestOptions:
         assert code == 0, err
         assert records(out)[0]["method"] == "POST"
 
+    def test_several_bodies_are_joined_as_one_form(
+        self, site: FaultSite, tmp_path: Path
+    ) -> None:
+        (tmp_path / "body").write_bytes(b"b=2")
+        options = ("-d", "a=1", "-d", f"@{tmp_path / 'body'}", "-d", "c=\N{EURO SIGN}")
+        code, out, err = run("fetch", site.url("/echo"), *options)
+        assert code == 0, err
+        size = len("a=1&b=2&c=\N{EURO SIGN}".encode())
+        echo = json.loads(records(out)[0]["body"])
+        assert ["Content-Length", str(size)] in echo["headers"]
+
     def test_redirects_may_be_results(self, site: FaultSite) -> None:
         code, out, err = run("fetch", site.url("/redirect/2"), "--no-redirects")
         assert code == 0, err
