@@ -234,7 +234,7 @@ class Policy:
         return mark is Mark.SUSPECT
 
     def _decide(self, event: Failure, job: _Job | None, now: float) -> Verdict | Final:
-        decision = self.retry.decide(event)
+        decision: object = self.retry.decide(event)  # of anybody's class
         if isinstance(decision, Final):
             return decision
         if not isinstance(decision, Retry):
