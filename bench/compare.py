@@ -116,8 +116,8 @@ class Table:
         yield ""
         rounds = len(next(iter(self.rows.values())).runs)
         warm = ", each after one that does not count" if self.work.warm else ""
-        told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}"
-        told += f"; {self.server}"
+        told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}; "
+        told += self.server
         if self.server_micros:
             told += (
                 f" took {self.server_micros:.1f} µs of CPU per request of the floor,"
@@ -233,16 +233,14 @@ def raise_file_limit() -> int:
 
 
 def tables(
-    options: argparse.Namespace, place: Place, main: Site | None, failed: list[str]
+    options: argparse.Namespace,
+    place: Place,
+    main: Site | None,
+    failed: list[str],
+    note: Callable[[dict[str, object]], None],
 ) -> Iterator[Table]:
     """Measure each workload that this machine can have; note those that failed."""
     files = raise_file_limit()
-    raw = options.raw.open("w", buffering=1) if options.raw else None
-
-    def note(cost: dict[str, object]) -> None:
-        if raw:
-            print(json.dumps(cost), file=raw)
-
     for work in chosen(options):
         with sites(work, main, place) as site:
             if site is None:
@@ -281,7 +279,12 @@ def main() -> None:
             "",
         ]
         print("\n".join(report))
-        for table in tables(options, place, site, failed):
+        raw = stack.enter_context((options.raw or Path(os.devnull)).open("w"))
+
+        def note(cost: dict[str, object]) -> None:
+            print(json.dumps(cost), file=raw, flush=True)
+
+        for table in tables(options, place, site, failed, note):
             lines = list(table.lines())
             print("\n".join(lines), flush=True)
             report += lines

@@ -69,7 +69,8 @@ class Scripted:
         self._over.set()
         self._listener.shutdown(socket.SHUT_RDWR)  # ends accept
         self._accepter.join()  # or it would add a connection that nobody closes
-        for one in [self._listener, *self._sockets]:
+        self._listener.close()
+        for one in self._sockets:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
             one.close()

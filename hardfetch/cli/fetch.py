@@ -86,10 +86,10 @@ def _usage_error(ctx: click.Context, error: OptionError) -> click.UsageError:
     return click.UsageError(str(error), ctx)
 
 
-def _read_data(text: str) -> bytes:
-    """Return the body, or the part of one, that the text of a -d stands for."""
+def _part_of_data(text: str) -> bytes:
+    """Return what one -d stands for. Raises OptionError for a file it can't read."""
     if not text.startswith("@"):
-        return os.fsencode(text)
+        return text.encode("utf-8", "surrogateescape")
     try:
         return values.read_file(Path(text[1:]), _DATA_MOST)
     except OSError as error:
@@ -176,11 +176,8 @@ class _Command:
             return fetcher.run(lines, sink, resume=self._resume)
 
     def _read_data(self) -> None:
-        given: tuple[str, ...] = self._options.get("data", ())
-        if len(given) == 1 and not given[0].startswith("@"):
-            self._options["data"] = given[0]
-        elif given:
-            self._options["data"] = b"&".join(map(_read_data, given))
+        if "data" in self._options:
+            self._options["data"] = b"&".join(map(_part_of_data, self._options["data"]))
 
     def _drain(self) -> float:
         asked = self._options.get("drain", "10")
