@@ -18,13 +18,15 @@
 #define PIPE_PIECE ((size_t)PIPE_BUF)
 /* How long a busy consumer waits before it looks again. */
 #define LINGER_NS 1000000
-/* Bytes of one write to a file, so that a stop is noticed between two. For larger ones
- * file systems take large folios, often of memory that nobody has touched for long: in
- * virtual machines the copy was then seen to cost up to five times as much. So it was
- * at times with powers of two, whose folios are all of one size; with this they are
- * mixed.
+/* Bytes of one write to a socket or pipe, so that a stop is noticed between two. */
+#define STREAM_PIECE ((size_t)128 << 10)
+/* One write to a file ends at a multiple of this. The page cache then takes it in one
+ * folio of the largest order that Linux keeps on its lists per processor
+ * (PAGE_ALLOC_COSTLY_ORDER). Larger ones come from memory that may have lain free for
+ * long, which in a virtual machine the host has to bring back first: the copy was seen
+ * to take up to five times as long. Writes that end elsewhere leave smaller folios.
  */
-#define FILE_PIECE ((size_t)110000)
+#define FILE_PIECE ((size_t)32 << 10)
 /* Bytes of frames that are given at once: they hold their place in the ring meanwhile.
  */
 #define VIEW_MOST ((size_t)256 << 10)
@@ -280,7 +282,8 @@ typedef enum sink_kind { SINK_FILE, SINK_PIPE, SINK_SOCKET } sink_kind;
 typedef struct sink {
     int fd;
     sink_kind kind;
-    size_t piece; /* bytes that one write may take */
+    size_t piece; /* a write ends at the next multiple of this */
+    size_t at;    /* bytes that stand in it, where that is known */
 } sink;
 
 /* Opens a pipe or terminal once more, so that it can be non-blocking for us without
@@ -307,19 +310,20 @@ static bool is_ready_always(const struct stat *st) {
 static sink sink_of(hf_output *o, int fd) {
     struct stat st;
     if (fstat(fd, &st) != 0 || is_ready_always(&st)) {
-        return (sink){fd, SINK_FILE, FILE_PIECE};
+        off_t at = lseek(fd, 0, SEEK_CUR);
+        return (sink){fd, SINK_FILE, FILE_PIECE, at < 0 ? 0 : (size_t)at};
     }
     if (S_ISSOCK(st.st_mode)) {
-        return (sink){fd, SINK_SOCKET, FILE_PIECE};
+        return (sink){fd, SINK_SOCKET, STREAM_PIECE, 0};
     }
     int again = S_ISFIFO(st.st_mode) || isatty(fd) ? open_again(o, fd, &st) : -1;
-    return again >= 0 ? (sink){again, SINK_PIPE, FILE_PIECE}
-                      : (sink){fd, SINK_PIPE, PIPE_PIECE};
+    return again >= 0 ? (sink){again, SINK_PIPE, STREAM_PIECE, 0}
+                      : (sink){fd, SINK_PIPE, PIPE_PIECE, 0};
 }
 
 /* One write that does not block: the piece is what the descriptor takes at once. */
 static ssize_t write_some(const sink *to, struct iovec seg[2], int n) {
-    limit(seg, &n, to->piece);
+    limit(seg, &n, to->piece - to->at % to->piece);
     if (to->kind == SINK_SOCKET) {
         struct msghdr m = {.msg_iov = seg, .msg_iovlen = (size_t)n};
         return sendmsg(to->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -380,7 +384,7 @@ static int64_t write_failed(hf_errbuf err) {
 /* Writes what waits, while the sink takes it. A sink that would block on write itself
  * is asked first, the others when they have refused. Returns bytes written or a
  * failure. */
-static int64_t pump(hf_output *o, const sink *to, int64_t until, hf_errbuf err) {
+static int64_t pump(hf_output *o, sink *to, int64_t until, hf_errbuf err) {
     struct iovec seg[2];
     int64_t done = 0;
     bool ask = to->kind == SINK_PIPE && to->piece == PIPE_PIECE;
@@ -400,6 +404,7 @@ static int64_t pump(hf_output *o, const sink *to, int64_t until, hf_errbuf err) 
         ask = w < 0 || (to->kind == SINK_PIPE && to->piece == PIPE_PIECE);
         if (w > 0) {
             advance(o, (size_t)w);
+            to->at += (size_t)w;
             done += w;
         }
         if (hf_now() >= until) {
