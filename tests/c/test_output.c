@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -329,6 +330,41 @@ static void a_full_disk_is_an_error_that_names_it(void) {
     close_output();
 }
 
+static size_t file_at;  /* where the next write to the file goes */
+static int full_pieces; /* writes of 32 KiB */
+static int crossing;    /* writes that go over a multiple of 32 KiB */
+
+/* Stands in for libc's, to see what is written at once. */
+ssize_t writev(int fd, const struct iovec *seg, int n) {
+    ssize_t done = syscall(SYS_writev, fd, seg, n);
+    size_t end = file_at + (done > 0 ? (size_t)done : 0);
+    full_pieces += end - file_at == 32768;
+    crossing += end > file_at && file_at / 32768 != (end - 1) / 32768;
+    file_at = end;
+    return done;
+}
+
+static void a_file_is_written_up_to_multiples_of_32_kib(void) {
+    char name[] = "/tmp/hf-output-XXXXXX";
+    open_output();
+    int fd = mkstemp(name);
+    REQUIRE(fd >= 0 && unlink(name) == 0);
+    REQUIRE(write(fd, "before\n", 7) == 7);
+    file_at = 7;
+    full_pieces = crossing = 0;
+    CHECK(push_line(&shards[0].ring, 0, 0, 5000) == 0);
+    CHECK(push_line(&shards[0].ring, 0, 1, 200000) == 0);
+    CHECK(push_line(&shards[0].ring, 0, 2, 5000) == 0);
+    CHECK(hf_output_drain(&out, fd, 0, err) > 0);
+    while (hf_output_drain(&out, fd, 0, err) > 0) {
+    }
+    CHECK(crossing == 0);
+    CHECK(full_pieces == 5);
+    CHECK(lseek(fd, 0, SEEK_CUR) == (off_t)file_at && file_at > 210000);
+    close(fd);
+    close_output();
+}
+
 static void fill_pipe(int fd) {
     static char junk[4096];
     REQUIRE(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
@@ -468,6 +504,7 @@ int main(void) {
     RUN(a_slow_pipe_gets_whole_lines_in_order);
     RUN(a_reader_that_went_away_is_epipe);
     RUN(a_full_disk_is_an_error_that_names_it);
+    RUN(a_file_is_written_up_to_multiples_of_32_kib);
     RUN(a_pipe_that_takes_nothing_costs_the_timeout_and_no_record);
     RUN(nothing_to_take_costs_the_timeout_and_the_end_is_told);
     RUN(signals_and_interrupts_end_a_blocked_call);
