@@ -18,7 +18,7 @@ from hardfetch._ffi import ffi
 from hardfetch._threads import start
 from hardfetch.bodies import Expressions
 from hardfetch.classify import ORIGINS, PHASES, TYPES
-from hardfetch.errors import HardfetchError, OptionError
+from hardfetch.errors import HardfetchError
 from hardfetch.outcome import AvoidExit, CloseGate, Failure, ProxyUpdate, Verdict
 from hardfetch.policy import Policy
 from hardfetch.proxies import ProxyPool
@@ -54,8 +54,6 @@ def _make_policy(options: Options, source: ProxySource | None) -> Policy:
     pool = None
     if source is not None:
         pool = ProxyPool(source.load(), options.pool)
-        if not len(pool):
-            raise OptionError("proxy: the list is empty; give at least one proxy")
     return Policy(options.retry, pool=pool)
 
 

@@ -7,7 +7,9 @@ that the caller owns.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Union
+from typing import TYPE_CHECKING, Literal, Union, get_args
+
+from hardfetch import values
 
 if TYPE_CHECKING:
     from hardfetch.proxy import Proxy
@@ -76,12 +78,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Again after ``delay`` seconds."""
+    """Again after ``delay`` seconds. Raises OptionError for another exit or delay."""
 
     delay: float
     exit: ExitChoice = "other"
     fresh: bool = False  # on a new connection
     silent: bool = False  # does not count as a retry
+
+    def __post_init__(self) -> None:
+        """Check what a policy of anybody's may have put in."""
+        values.number("Retry: delay", self.delay, values.MAX_SECONDS)
+        values.choice("Retry: exit", self.exit, get_args(ExitChoice))
 
 
 @dataclass(frozen=True, slots=True)

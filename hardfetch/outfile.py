@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import select
-import socket
 import stat
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from hardfetch import jsonio
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 _PATIENCE_MS = 200  # how long a stop may go unnoticed while nobody reads
@@ -45,6 +45,8 @@ class FdOut:
         self._waits = not (self.regular or stat.S_ISBLK(mode))
         self._piece = _PIECE if self._waits else _WHOLE
         if stat.S_ISSOCK(mode):
+            import socket  # hardly ever needed
+
             self._socket = socket.socket(fileno=os.dup(fd))
         elif self._waits:
             self._reopen()
@@ -69,6 +71,8 @@ class FdOut:
 
     def _write_some(self, view: memoryview) -> int:
         if self._socket is not None:
+            import socket
+
             flags = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
             return self._socket.send(view, flags)
         if self._own < 0 and self._waits and not self._wait():

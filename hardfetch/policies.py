@@ -196,8 +196,7 @@ def _settle_proxies(kept: dict[str, Any]) -> None:
     if kept.get("proxy"):
         given = (*given, kept.pop("proxy"))
     source = ProxySource(given, path, call)
-    if not source.load():
-        raise OptionError("proxy: the list is empty; give at least one proxy")
+    source.load()  # which refuses what is no list of proxies
     pool = replace(pool, exclusive=exclusive)
     if wait is not None:
         pool = replace(pool, wait_limit=wait)

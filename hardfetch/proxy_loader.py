@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import threading
-import traceback
 from typing import TYPE_CHECKING
 
 from hardfetch._threads import start
@@ -49,11 +48,12 @@ class _Load:
     def _run(self) -> None:
         try:
             self.found = self._source.load()
-            # As a file that is being written anew may be for a moment.
-            self.why = "" if self.found else "the list is empty"
+        # Empty, for one, as a file that is being written anew may be for a moment.
         except OptionError as exc:
             self.why = str(exc)
         except BaseException:  # noqa: BLE001 - a user's callable, in a thread of ours
+            import traceback
+
             self.why = traceback.format_exc()
         self.done.set()
 

@@ -65,8 +65,8 @@ class ProxySource:
         """Return all proxies; of equal identities the last one holds.
 
         Raises:
-            OptionError: a line is not a proxy (named by its number), or the file can't
-                be read.
+            OptionError: a line is not a proxy (named by its number), the file can't
+                be read, or there is no proxy in all of it.
         """
         self.note()
         return _read(self._what)
@@ -84,11 +84,10 @@ class ProxySource:
         """Give these from the next `load` on, and no file any more.
 
         Raises:
-            OptionError: as `load`, or there is no proxy; nothing is changed then.
+            OptionError: as `load`; nothing is changed then.
         """
         what = _What(tuple(given), None, call)
-        if not _read(what):
-            raise OptionError("proxy: the list is empty; give at least one proxy")
+        _read(what)
         self._now[0] = what
 
     @property
@@ -127,6 +126,10 @@ def _read(what: _What) -> list[Proxy]:
         if len(given) > _MOST_CALLED:
             raise OptionError(f"proxy callable: more than {_MOST_CALLED:,} proxies")
         found += _parse("proxy callable", given)
+    if not found:
+        # Not silently by one's own address: the list was to be something else.
+        name = "proxy" if what.path is None else f"proxy file {_name(what.path)}"
+        raise OptionError(f"{name}: the list is empty; give at least one proxy")
     return list({proxy: proxy for proxy in found}.values())
 
 

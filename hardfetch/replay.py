@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import tempfile
 from dataclasses import dataclass
 from itertools import chain
 from typing import IO, TYPE_CHECKING, Any
@@ -96,6 +95,8 @@ class Proof:
             self._earlier.verdict()
 
     def _spool(self) -> IO[bytes]:
+        import tempfile  # for input that cannot be read twice
+
         return self._stack.enter_context(tempfile.TemporaryFile())
 
 

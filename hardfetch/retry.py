@@ -25,7 +25,7 @@ import random
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Union
 
-from hardfetch import classify
+from hardfetch import classify, values
 from hardfetch.errors import OptionError
 from hardfetch.outcome import Final, Retry
 
@@ -164,14 +164,11 @@ class RetryPolicy:
         Raises:
             OptionError: a value out of range, or an unknown error type.
         """
-        numbers = (retries, exit_retries, retry_after_cap, min_attempt)
-        if not all(number >= 0 for number in numbers):
-            raise OptionError("retry policy: numbers must not be negative")
-        self.retries = retries
-        self.retry_after_cap = retry_after_cap
+        self.retries = values.number("retries", retries)
+        self.retry_after_cap = values.number("retry_after_cap", retry_after_cap)
         self.allow_unsafe = allow_unsafe
-        self.exit_retries = exit_retries
-        self.min_attempt = min_attempt
+        self.exit_retries = values.number("exit_retries", exit_retries)
+        self.min_attempt = values.number("min_attempt", min_attempt)
         self.rng = rng or random.Random()  # noqa: S311 - jitter, not a secret
         self.retry_on_body = tuple(retry_on_body)
         self._rules: dict[str | int, Rule] = dict(_TYPE_RULES.items())

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -104,6 +103,9 @@ class RobotsRules:
 
 
 def _protego() -> Any:
+    # Here, since it costs a tenth of the start-up of all who have no use for it.
+    from importlib.metadata import PackageNotFoundError, version
+
     remedy = "pip install 'hardfetch[robots]'"
     try:
         installed = version("protego")

@@ -9,14 +9,17 @@ from __future__ import annotations
 import difflib
 import errno
 import ipaddress
+import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hardfetch.errors import OptionError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_Number = TypeVar("_Number", bound=float)
 
 _SECONDS = re.compile(
     r"\s*([0-9]*\.?[0-9]+(?:e-?[0-9]+)?)\s*(us|ms|s|m|h|d)?\s*", re.IGNORECASE
@@ -32,7 +35,7 @@ _METHODS = frozenset(
 _FORBIDDEN = re.compile(r"[\x00\r\n]")
 _PASSWORD = re.compile(r"((?:/|^['\"]|[,\s])[^/?#\s:@]*:)[^\s]*@")
 _MAX_DIGITS = 20  # no count is longer
-_MAX_SECONDS = 31e6  # the core takes a year, and the hard limit comes on top
+MAX_SECONDS = 31e6  # the core takes a year, and the hard limit comes on top
 _MAX_SIZE = 1 << 40  # the core takes no more
 _MAX_TOLD = 2000  # characters of what an exception says
 
@@ -95,9 +98,17 @@ def seconds(name: str, value: Any) -> float:
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise _refuse(name, value, remedy)
     # As it is: not every integer has a float. NaN and infinity fail here, too.
-    if not 0 < number <= _MAX_SECONDS:
+    if not 0 < number <= MAX_SECONDS:
         raise _refuse(name, value, remedy)
     return float(number)
+
+
+def number(name: str, value: _Number, most: float = math.inf) -> _Number:
+    """Return a number from 0 to most, as it is."""
+    if isinstance(value, (int, float)) and 0 <= value <= most:
+        return value
+    upper = "or more" if most == math.inf else f"to {most:,.0f}"
+    raise _refuse(name, value, f"give a number, 0 {upper}")
 
 
 def size(name: str, value: Any) -> int:

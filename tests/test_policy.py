@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from hardfetch.budget import HostBudgets, RetryBudget
 from hardfetch.classify import ORIGINS, TYPES
+from hardfetch.errors import OptionError
 from hardfetch.outcome import CloseGate, Failure, Final, ProxyUpdate, Retry, Verdict
 from hardfetch.policy import Policy
 from hardfetch.proxies import PoolOptions, ProxyPool
@@ -102,6 +103,21 @@ def test_a_policy_of_ones_own_that_decides_nothing_is_named(given: object) -> No
 
     with pytest.raises(TypeError, match=f"Undecided.decide: give .*, not {given}"):
         one(Policy(Undecided()), FAILURE)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"delay": -1}, "delay: -1 is not allowed; give a number, 0 to 31,000,000"),
+        ({"delay": "x"}, "delay: 'x' is not allowed"),
+        ({"delay": float("nan")}, "delay: nan is not allowed"),
+        ({"delay": float("inf")}, "delay: inf is not allowed"),
+        ({"delay": 0, "exit": "next"}, "exit: 'next' is not allowed"),
+    ],
+)
+def test_a_retry_that_cannot_be_is_told_where_it_is_made(given: Any, told: str) -> None:
+    with pytest.raises(OptionError, match=f"^Retry: {told}"):
+        Retry(**given)
 
 
 def test_the_silent_retry_is_made_once_and_costs_no_budget() -> None:

@@ -87,3 +87,13 @@ def test_a_byte_order_mark_is_no_part_of_the_first_proxy(tmp_path: Path) -> None
 def test_a_callable_that_brings_no_proxies_is_told(brought: Any, told: str) -> None:
     with pytest.raises(OptionError, match=f"^proxy callable: {told}$"):
         ProxySource([], None, lambda: brought).load()
+
+
+def test_a_list_without_a_proxy_is_told_with_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "proxies.txt"
+    path.write_text("# none today\n")
+    told = r"^proxy file proxies\.txt: the list is empty; give"
+    with pytest.raises(OptionError, match=told):
+        ProxySource(path=path).load()
+    with pytest.raises(OptionError, match="^proxy: the list is empty; give"):
+        ProxySource().load()

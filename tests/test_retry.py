@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from hardfetch import classify
+from hardfetch.errors import OptionError
 from hardfetch.outcome import Failure, Final, Retry
 from hardfetch.retry import RetryPolicy, Rule
 
@@ -216,3 +217,13 @@ def test_a_policy_of_ones_own() -> None:
 def test_senseless_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         policy(**options)
+
+
+@pytest.mark.parametrize(
+    "name", ["retries", "retry_after_cap", "exit_retries", "min_attempt"]
+)
+@pytest.mark.parametrize("value", [-1, "x", None, float("nan")])
+def test_a_number_that_is_none_is_told_by_its_name(name: str, value: object) -> None:
+    told = f"{name}: {value!r} is not allowed; give a number, 0 or more"
+    with pytest.raises(OptionError, match=f"^{told}$"):
+        policy(**{name: value})

@@ -145,7 +145,7 @@ def test_a_line_full_of_wildcards_costs_no_time() -> None:
 
 
 def test_an_old_protego_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hardfetch.robots.version", lambda _: "0.6.1")
+    monkeypatch.setattr("importlib.metadata.version", lambda _: "0.6.1")
     with pytest.raises(ValueError, match=r"older than 0\.7"):
         RobotsRules(200, RULES, "hardfetch")
     assert RobotsRules(404, b"", "hardfetch").allows("http://h/")
