@@ -6,7 +6,8 @@ Each client runs in a process of its own, one after the other, in several rounds
 start with another one each. Figures are medians over the rounds:
 
 CPU µs per request: user and system time of the whole process, threads and start-up
-included, less that of the same command for a single URL, over the requests.
+included, less that of the same command for a single URL just before, over the
+requests.
 requests/s: requests over wall time, likewise less the time of a single URL.
 peak memory: of the whole process, as the kernel counts it.
 """
@@ -32,7 +33,7 @@ import certifi
 import servers
 import writers
 from clients import Cost, Place, measure
-from workloads import WORKLOADS, Workload
+from workloads import NEAR, WORKLOADS, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,22 +57,23 @@ class Row:
     @property
     def micros(self) -> float:
         """CPU µs per request."""
-        return self._micros(lambda cost: cost.cpu)
+        return median(self._each(lambda cost: cost.cpu))
 
     @property
     def kernel(self) -> float:
         """The part of them in the kernel."""
-        return self._micros(lambda cost: cost.kernel)
+        return median(self._each(lambda cost: cost.kernel))
 
     @property
     def spread(self) -> tuple[float, float]:
         """CPU µs per request of the cheapest and of the dearest round."""
-        each = [(cost.cpu - self.startup) / self.n * 1e6 for cost in self.runs]
+        each = self._each(lambda cost: cost.cpu)
         return min(each), max(each)
 
-    def _micros(self, part: Callable[[Cost], float]) -> float:
-        taken = median(map(part, self.runs)) - median(map(part, self.bases))
-        return taken / self.n * 1e6
+    def _each(self, part: Callable[[Cost], float]) -> list[float]:
+        # Of its own round: a machine that others share is slow for seconds on end.
+        pairs = zip(self.runs, self.bases, strict=True)
+        return [(part(run) - part(base)) / self.n * 1e6 for run, base in pairs]
 
     @property
     def rate(self) -> float:
@@ -114,9 +116,11 @@ class Table:
                 f"| {row.rate:,.0f} | {row.rss:.0f} | {row.startup * 1000:.0f} |"
             )
         yield ""
-        rounds = len(next(iter(self.rows.values())).runs)
+        most = max(len(row.runs) for row in self.rows.values())
+        rounds = most // self.work.times
         warm = ", each after one that does not count" if self.work.warm else ""
-        told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}; "
+        told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}"
+        told += f" ({most} of {' and '.join(NEAR)}); " if most > rounds else "; "
         told += self.server
         if self.server_micros:
             told += (
@@ -139,9 +143,11 @@ def compare(
     rows = {name: Row(work.number(name)) for name in clients}
     table = Table(work, site.name, rows)
     taken: list[float] = []
-    for turn in range(rounds):
+    for turn in range(rounds * work.times):
         for k in range(len(clients)):
             name = clients[(k + turn) % len(clients)]
+            if turn >= rounds and name not in NEAR:
+                continue
             row = rows[name]
             row.bases.append(measure(name, work, site, place, 1))
             if work.warm:

@@ -22,6 +22,8 @@ EVERYONE = (
 )
 #: Those that take addresses of --resolve, and so reach hosts that no name server knows.
 RESOLVING = ("floor", "hardfetch", "pycurl", "aiohttp", "curl_cffi-grease", "curl_cffi")
+#: Those whose ratio is close.
+NEAR = ("floor", "hardfetch")
 #: Slow clients get this share of the requests, or a round would take minutes.
 SHARE = {"primp": 2, "aiohttp": 4, "curl_cffi": 4, "curl_cffi-threads": 8, "httpx": 40}
 
@@ -45,6 +47,7 @@ class Workload:
     impersonate: str | None = None
     quick: bool = False  # part of the short run
     warm: bool = False  # each run that counts follows another one at once
+    times: int = 1  # rounds of NEAR for each of the others: short runs vary more
 
     def number(self, client: str) -> int:
         """Return how many requests the client gets."""
@@ -142,6 +145,7 @@ WORKLOADS = (
         tuple(name for name in RESOLVING if name != "curl_cffi-grease"),
         tls=True,
         quick=True,
+        times=3,
     ),
     Workload(
         "500-tls-chrome",
@@ -152,6 +156,7 @@ WORKLOADS = (
         tls=True,
         impersonate="chrome",
         quick=True,
+        times=3,
     ),
     Workload(
         "9000-hosts",

@@ -263,9 +263,13 @@ void hf_poller_reconcile(hf_poller *p) {
 }
 
 void hf_poller_idle_event(hf_poller *p, int fd, hf_sock *s, uint32_t events) {
-    if (s->tls && !s->http1 && (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) {
+    if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) == 0) {
         char byte;
-        if (recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+        ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN) {
+            return; /* it had work when the event was taken, and has done it since */
+        }
+        if (n > 0 && s->tls && !s->http1) {
             arm(p, fd, s, EPOLLRDHUP);
             return;
         }

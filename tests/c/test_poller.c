@@ -242,6 +242,38 @@ static void under_tls_nothing_may_come_between_answers_of_http1(void) {
     close_poller();
 }
 
+static void what_was_due_before_it_went_idle_is_no_end(void) {
+    open_poller();
+    for (int kind = 0; kind < 3; kind++) { /* in clear, TLS, TLS with HTTP/1 */
+        int fds[2];
+        char buf[8];
+        pair(fds);
+        hf_poller_opened(&p, fds[0], kind > 0)->http1 = kind > 1;
+        hf_poller_want(&p, fds[0], EPOLLIN | EPOLLOUT, &p);
+        hf_poller_reconcile(&p);
+        REQUIRE(write(fds[1], "answer", 6) == 6);
+        uint32_t events = events_of(fds[0], 1000000);
+        CHECK_EQ(events, EPOLLIN | EPOLLOUT);
+        /* Another event of the same wait has made libcurl read it. */
+        REQUIRE(read(fds[0], buf, sizeof buf) == 6);
+        hf_poller_want(&p, fds[0], 0, &p);
+        hf_poller_idle_event(&p, fds[0], hf_poller_find(&p, fds[0]), events);
+        hf_poller_idle_event(&p, fds[0], hf_poller_find(&p, fds[0]), EPOLLOUT);
+        CHECK(!hf_poller_find(&p, fds[0])->dead);
+        CHECK_EQ(send(fds[0], "x", 1, MSG_NOSIGNAL), 1);
+        hf_poller_reconcile(&p);
+        CHECK_EQ(events_of(fds[0], 0), 0);
+        shutdown(fds[1], SHUT_RDWR);
+        events = events_of(fds[0], 1000000);
+        hf_poller_idle_event(&p, fds[0], hf_poller_find(&p, fds[0]), events);
+        CHECK(hf_poller_find(&p, fds[0])->dead);
+        hf_poller_closing(&p, fds[0]);
+        close(fds[0]);
+        close(fds[1]);
+    }
+    close_poller();
+}
+
 static void under_tls_a_ticket_is_no_end(void) {
     open_poller();
     int fds[2];
@@ -350,6 +382,7 @@ int main(void) {
     RUN(what_is_left_unread_ends_a_socket_that_goes_idle);
     RUN(one_wait_tells_of_all_that_rest);
     RUN(under_tls_nothing_may_come_between_answers_of_http1);
+    RUN(what_was_due_before_it_went_idle_is_no_end);
     RUN(under_tls_a_ticket_is_no_end);
     RUN(numbers_of_foreign_sockets_may_come_back_unseen);
     RUN(an_event_of_an_older_socket_is_stale);
