@@ -81,9 +81,10 @@ void hf_poller_reconcile(hf_poller *p);
 /* The entry of fd, or NULL when it is not known. */
 hf_sock *hf_poller_find(const hf_poller *p, int fd);
 
-/* An event came for an idle socket. If the peer has closed it, or sent what nobody asked
- * for, it is shut down, so that libcurl will not use it again. If it only went idle
- * after the event was taken, as while others of the same wait were served, it stays. */
+/* An event came for an idle socket. If the peer has closed it, or sent what nobody
+ * asked for, it is shut down, so that libcurl will not use it again. If it only went
+ * idle after the event was taken, while others of the same wait were served, it stays.
+ */
 void hf_poller_idle_event(hf_poller *p, int fd, hf_sock *s, uint32_t events);
 
 /* Discards sockets in clear that went idle although bytes are left in them: they would
