@@ -22,7 +22,7 @@ EVERYONE = (
 )
 #: Those that take addresses of --resolve, and so reach hosts that no name server knows.
 RESOLVING = ("floor", "hardfetch", "pycurl", "aiohttp", "curl_cffi-grease", "curl_cffi")
-#: Those whose ratio is close.
+#: Those whose ratio is close, and so takes more rounds to tell.
 NEAR = ("floor", "hardfetch")
 #: Slow clients get this share of the requests, or a round would take minutes.
 SHARE = {"primp": 2, "aiohttp": 4, "curl_cffi": 4, "curl_cffi-threads": 8, "httpx": 40}
@@ -47,7 +47,7 @@ class Workload:
     impersonate: str | None = None
     quick: bool = False  # part of the short run
     warm: bool = False  # each run that counts follows another one at once
-    times: int = 1  # rounds of NEAR for each of the others: short runs vary more
+    times: int = 1  # rounds of NEAR for each of the others
 
     def number(self, client: str) -> int:
         """Return how many requests the client gets."""
@@ -96,11 +96,13 @@ def _latency(concurrency: int, hosts: int, name: str = "") -> Workload:
 
 
 WORKLOADS = (
-    Workload("1k", "1 KiB kept alive", "1k", 60_000, quick=True),
+    Workload("1k", "1 KiB kept alive", "1k", 60_000, quick=True, times=3),
     # A write into memory that the host of a virtual machine has taken back costs five
     # times a copy, and falls on whoever comes. Half a GB of records, like those that
     # were deleted just before, are written into pages that the kernel kept.
-    Workload("30k", "30 KiB HTML kept alive", "30k", 16_000, quick=True, warm=True),
+    Workload(
+        "30k", "30 KiB HTML kept alive", "30k", 16_000, quick=True, warm=True, times=3
+    ),
     Workload(
         "30k-null",
         "30 KiB HTML, records to /dev/null",
