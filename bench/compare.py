@@ -116,8 +116,8 @@ class Table:
                 f"| {row.rate:,.0f} | {row.rss:.0f} | {row.startup * 1000:.0f} |"
             )
         yield ""
+        rounds = min(len(row.runs) for row in self.rows.values())
         most = max(len(row.runs) for row in self.rows.values())
-        rounds = most // self.work.times
         warm = ", each after one that does not count" if self.work.warm else ""
         told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}"
         told += f" ({most} of {' and '.join(NEAR)}); " if most > rounds else "; "

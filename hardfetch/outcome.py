@@ -33,6 +33,8 @@ ExitChoice = Literal["same", "other", "only_other", "higher"]
 """Over which exit to try again: the same; another where there is one; another or not
 at all; another, and from the next tier where there is one."""
 
+_EXITS = get_args(ExitChoice)
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -88,7 +90,7 @@ class Retry:
     def __post_init__(self) -> None:
         """Check what a policy of anybody's may have put in."""
         values.number("Retry: delay", self.delay, values.MAX_SECONDS)
-        values.choice("Retry: exit", self.exit, get_args(ExitChoice))
+        values.choice("Retry: exit", self.exit, _EXITS)
 
 
 @dataclass(frozen=True, slots=True)

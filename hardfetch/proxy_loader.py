@@ -48,8 +48,8 @@ class _Load:
     def _run(self) -> None:
         try:
             self.found = self._source.load()
-        # Empty, for one, as a file that is being written anew may be for a moment.
         except OptionError as exc:
+            # No proxy, for one: a file that is being written anew may be empty.
             self.why = str(exc)
         except BaseException:  # noqa: BLE001 - a user's callable, in a thread of ours
             import traceback
