@@ -78,6 +78,13 @@ static void settle(hf_loop *l, hf_transfer *t) {
     finish(l, r);
 }
 
+static void add(hf_loop *l, hf_transfer *t) {
+    if (call_add(l, t) && !t->in_multi) {
+        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
+        settle(l, t);
+    }
+}
+
 static void fail_start(hf_loop *l, hf_request *r, int rc, const char *why) {
     if (rc == HF_EINVAL) {
         hf_outcome_set(&r->outcome, HF_T_INVALID_REQUEST, HF_P_QUEUE, HF_O_LOCAL, "%s",
@@ -123,13 +130,7 @@ void hf_attempt_start(hf_loop *l, hf_request *r) {
     }
     enter_lane(t);
     set_due(l, t);
-    if (!call_add(l, t)) {
-        return;
-    }
-    if (!t->in_multi) {
-        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
-        settle(l, t);
-    }
+    add(l, t);
 }
 
 /* A redirect is to be followed: at once to the same host, if that may be asked again;
@@ -148,14 +149,15 @@ static void hop(hf_loop *l, hf_transfer *t) {
         return;
     }
     set_due(l, t);
-    if (call_add(l, t) && !t->in_multi) {
-        hf_transfer_abort(t, HF_T_INTERNAL, l->now);
-        settle(l, t);
-    }
+    add(l, t);
 }
 
 void hf_attempt_done(hf_loop *l, hf_transfer *t, int code) {
     if (!call_remove(l, t)) {
+        return;
+    }
+    if (hf_transfer_misled(t, code)) {
+        add(l, t);
         return;
     }
     t->idles = code == CURLE_OK && t->stop == HF_STOP_NONE;

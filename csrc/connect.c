@@ -1,4 +1,4 @@
-/* The way to a connection: libcurl's callbacks from opening a socket to sending the
+/* The way to a connection: libcurl's callbacks from asking for a name to sending the
  * request, and closing it. The first half of transfer.h's callbacks, in life order.
  */
 #include <errno.h>
@@ -17,6 +17,49 @@
 bool hf_transfer_encrypted(const hf_transfer *t) {
     const hf_proxy *proxy = &t->identity->proxy;
     return t->url->tls || (proxy->url != NULL && proxy->scheme == HF_PROXY_HTTPS);
+}
+
+/* An answer costs 150 us and stays with libcurl, a refusal 40 us for each connection.
+ * So most hosts are never asked for, one of which many connections are made is asked
+ * for with the fifth, and while others are made at the same time they are still
+ * refused. */
+#define ASKING 4
+#define REFUSALS 64
+
+/* Whether libcurl's first query for a name is the one for its HTTPS record, of which
+ * nobody has use: grease needs no keys, and HTTP/3 is tried when asked for. */
+static bool is_spare(const hf_transfer *t) {
+    const hf_loop *l = t->identity->loop;
+    return t->url->tls && t->identity->proxy.url == NULL &&
+           t->req->host->known_until != HF_NEVER && l->settings->c.ech != HF_ECH_DNS &&
+           l->refusing >= 0;
+}
+
+/* A resolver of libcurl's own is about to be used. For https there are two queries, and
+ * libcurl goes on without the HTTPS record as if there was none. */
+static int on_resolve(void *resolver, void *reserved, void *data) {
+    hf_transfer *t = data;
+    (void)reserved;
+    ENTER(t, 1);
+    bool refuse = false;
+    if (resolver != NULL && !t->asked && is_spare(t)) {
+        uint32_t made = t->req->host->tls_made++;
+        refuse = made != ASKING && made < REFUSALS;
+    }
+    t->asked = true;
+    t->refused |= refuse;
+    LEAVE(t);
+    return refuse;
+}
+
+bool hf_transfer_misled(hf_transfer *t, int code) {
+    hf_loop *l = t->identity->loop;
+    if (code != CURLE_ABORTED_BY_CALLBACK || !t->refused || t->resolved) {
+        return false;
+    }
+    t->refused = false;
+    l->refusing = l->refusing > 0 ? 1 : -1;
+    return true;
 }
 
 /* It has an address. libcurl connects to the first, but lets others have them only once
@@ -59,6 +102,7 @@ static void take_over(hf_transfer *t) {
 static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
     hf_loop *l = t->identity->loop;
     t->resolved = t->identity->named = true;
+    l->refusing = t->refused ? 1 : l->refusing;
     if (t->req->asks) {
         note_name(t, false);
     }
@@ -301,6 +345,8 @@ void hf_transfer_note_refusal(hf_transfer *t) {
 void hf_connect_set_callbacks(hf_transfer *t) {
     const hf_curl *c = t->identity->loop->curl;
     CURL *e = t->easy;
+    c->curl_easy_setopt(e, CURLOPT_RESOLVER_START_FUNCTION, on_resolve);
+    c->curl_easy_setopt(e, CURLOPT_RESOLVER_START_DATA, t);
     c->curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, on_open);
     c->curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, t);
     /* A connection outlives the transfer that opened it. */

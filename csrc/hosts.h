@@ -28,11 +28,12 @@ typedef struct hf_host {
     int32_t home; /* lane that served it last */
     int32_t queued;
     int32_t in_flight;
-    uint32_t passed; /* turns left to others while in doubt */
-    bool ready;      /* in the ready list */
-    bool idle;       /* in the idle list */
-    bool waiting;    /* for its pace or name: until due, or an end of one in flight */
-    bool unnamed;    /* its name did not resolve the last time */
+    uint32_t tls_made; /* connections that would ask for its HTTPS record */
+    uint32_t passed;   /* turns left to others while in doubt */
+    bool ready;        /* in the ready list */
+    bool idle;         /* in the idle list */
+    bool waiting;      /* for its pace or name: until due, or an end of one in flight */
+    bool unnamed;      /* its name did not resolve the last time */
     uint32_t hash;
     uint32_t key_len;
     char key[]; /* host:port */

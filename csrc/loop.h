@@ -33,12 +33,14 @@ typedef struct hf_loop {
     int32_t n_identities;
     hf_lane *touched; /* multis with possibly finished transfers */
     hf_decoders decoders;
-    int64_t now;    /* us, the clock as last read */
-    int64_t woke;   /* us: when it last found that it had been away; 0 = never */
-    int32_t budget; /* events until the next look at the clock */
-    int32_t freed;  /* transfers that ended since the last starts */
-    uint64_t steps; /* callbacks that told of a request's progress */
-    bool lost;      /* the shard was taken away */
+    int64_t now;     /* us, the clock as last read */
+    int64_t woke;    /* us: when it last found that it had been away; 0 = never */
+    int32_t budget;  /* events until the next look at the clock */
+    int32_t freed;   /* transfers that ended since the last starts */
+    uint64_t steps;  /* callbacks that told of a request's progress */
+    int8_t refusing; /* HTTPS records: 1 = a query was refused and it did no harm, -1 =
+                        it was the address's, so none is any more; 0 = not known */
+    bool lost;       /* the shard was taken away */
 } hf_loop;
 
 /* Makes a loop for the shard; no thread yet. Returns 0, HF_ESYS, HF_ENOMEM. */

@@ -88,6 +88,7 @@ static void reset_hop(hf_transfer *t, int64_t now) {
     t->heard_at = 0;
     t->stop = HF_STOP_NONE;
     t->stop_errno = 0;
+    t->asked = t->refused = false;
     t->opened = t->resolved = t->connected = false;
     t->stood = t->heard = t->unsent = false;
     t->tls_began = t->tls_bytes = t->tls_garbage = false;

@@ -3,8 +3,8 @@
  * A transfer belongs to its identity for life and serves one request at a time. Its
  * easy handle is set up once; per request only URL, method, headers and body change.
  * It lives as long as its identity, or until an answer has made its handle large.
- * Callbacks stand in life order: open socket, TLS begins, request ready, header, body,
- * close.
+ * Callbacks stand in life order: name, open socket, TLS begins, request ready, header,
+ * body, close.
  */
 #ifndef HF_TRANSFER_H
 #define HF_TRANSFER_H
@@ -60,6 +60,8 @@ typedef struct hf_transfer {
     bool has_cookies; /* COOKIE is set: the caller's beside a session's */
     bool names_age; /* names that are too old are dropped with it: hf_lane_age_names */
     bool opened;    /* a connection was made for this hop */
+    bool asked;     /* libcurl has begun to ask for a name or its HTTPS record */
+    bool refused;   /* and was told not to */
     bool resolved;  /* an address was tried */
     bool connected; /* TCP was through when a socket was closed */
     bool stood;     /* libcurl had not come to that connection's end */
@@ -91,6 +93,10 @@ int hf_transfer_hop(hf_transfer *t, int64_t now);
 /* What libcurl's result means. Fills the request's outcome and the response.
  * Returns true when a redirect is to be followed. */
 bool hf_transfer_end(hf_transfer *t, int code, int64_t now);
+
+/* Whether a result is the work of on_resolve (connect.c) alone: it took the query for
+ * the address for the other one. Then the transfer is to be added again as it is. */
+bool hf_transfer_misled(hf_transfer *t, int code);
 
 /* The end by a deadline (HF_DUE_…) that was due at `at`. Before the removal from the
  * multi, since it looks at the socket. */
