@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads import CACHING
+
 from hardfetch import profiles
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ class Place:
     @property
     def records(self) -> Path:
         return self.folder / "records"
+
+    @property
+    def sessions(self) -> Path:
+        return self.folder / "sessions"
 
 
 def libcurl() -> str:
@@ -107,12 +113,16 @@ def _floor(work: Workload, site: Site, place: Place, urls: Path) -> list[str]:
     ]
 
 
-def _hardfetch(work: Workload, site: Site, place: Place, urls: Path) -> list[str]:
+def _hardfetch(
+    client: str, work: Workload, site: Site, place: Place, urls: Path
+) -> list[str]:
     output = str(place.records) if work.output == "file" else os.devnull
+    kept = ["--tls-cache", str(place.sessions)] if client in CACHING else []
     return [
         *(place.python, "-m", "hardfetch", "fetch", "--quiet", "--retries", "0"),
         *("-o", output, "-c", str(work.concurrency), "--max-per-host", "0"),
         *("--timeout", str(work.timeout)),
+        *kept,
         *_tls(work, site),
         *_profile(work),
         *_resolve(work, site),
@@ -145,8 +155,8 @@ def command(
     """Return the command by which the client does the work for the URLs in a file."""
     if client == "floor":
         return _floor(work, site, place, urls)
-    if client == "hardfetch":
-        return _hardfetch(work, site, place, urls)
+    if client == "hardfetch" or client in CACHING:
+        return _hardfetch(client, work, site, place, urls)
     return _peer(client, work, site, place, urls)
 
 
@@ -166,7 +176,7 @@ def failures(client: str, work: Workload, place: Place, n: int) -> int:
             lines += line.endswith(b"\n")
             good += b'"status_code":200,"http_version"' in line
     bad = work.good(n) - good
-    if lines != n or (bad != 0 and client == "hardfetch"):
+    if lines != n or (bad != 0 and client in ("hardfetch", *CACHING)):
         raise RuntimeError(
             f"{client} wrote {lines} records, {good} of them good, for {n} requests"
         )
@@ -178,6 +188,10 @@ def measure(client: str, work: Workload, site: Site, place: Place, n: int) -> Co
     urls = place.folder / "urls"
     urls.write_text("".join(f"{url}\n" for url in work.urls(site, n)))
     place.records.unlink(missing_ok=True)
+    if n == 1 and client in CACHING:
+        client = "hardfetch"  # what start-up is without them
+    if client == "hardfetch-first":
+        place.sessions.unlink(missing_ok=True)
     cost = run(place, command(client, work, site, place, urls))
     bad = failures(client, work, place, n)
     place.records.unlink(missing_ok=True)

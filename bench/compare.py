@@ -5,7 +5,7 @@
 Each client runs in a process of its own, one after the other, in several rounds that
 start with another one each. Figures are medians over the rounds:
 
-CPU µs per request: user and system time of the whole process, threads and start-up
+CPU µs/request: user and system time of the whole process, threads and start-up
 included, less that of the same command for a single URL just before, over the
 requests.
 requests/s: requests over wall time, likewise less the time of a single URL.
@@ -33,7 +33,7 @@ import certifi
 import servers
 import writers
 from clients import Cost, Place, measure
-from workloads import NEAR, WORKLOADS, Workload
+from workloads import LONG, NEAR, WORKLOADS, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,16 +97,17 @@ class Table:
     server_micros: float = 0.0
 
     def lines(self) -> Iterator[str]:
+        against = self.work.against
         yield f"### {self.work.name}: {self.work.title}"
         yield ""
         yield (
-            "| client | CPU µs/request | rounds from, to | in the kernel | / floor "
-            "| requests/s | peak MB | start-up ms |"
+            "| client | CPU µs/request | rounds from, to | in the kernel "
+            f"| / {against} | requests/s | peak MB | start-up ms |"
         )
         yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
-        floor = self.rows["floor"].micros if "floor" in self.rows else None
+        one = self.rows[against].micros if against in self.rows else None
         for name, row in sorted(self.rows.items(), key=lambda item: item[1].micros):
-            ratio = f"{row.micros / floor:.2f}" if floor else ""
+            ratio = f"{row.micros / one:.2f}" if one else ""
             worst = max(cost.failed for cost in row.runs)
             told = f"{name} ({worst} failed)" if worst else name
             least, most = row.spread
@@ -120,7 +121,8 @@ class Table:
         most = max(len(row.runs) for row in self.rows.values())
         warm = ", each after one that does not count" if self.work.warm else ""
         told = f"{self.work.concurrency:,} in flight, {rounds} rounds{warm}"
-        told += f" ({most} of {' and '.join(NEAR)}); " if most > rounds else "; "
+        near = " and ".join(name for name in NEAR if name in self.rows)
+        told += f" ({most} of {near}); " if most > rounds else "; "
         told += self.server
         if self.server_micros:
             told += (
@@ -231,6 +233,15 @@ def chosen(options: argparse.Namespace) -> list[Workload]:
     return [work for work in WORKLOADS if options.full or work.quick]
 
 
+def clients_of(work: Workload, options: argparse.Namespace) -> list[str]:
+    """Return those of the workload's clients that were asked for."""
+    if options.clients:
+        names = options.clients.split(",")
+        return [name for name in names if name in work.clients]
+    short = not (options.full or options.workloads)
+    return [name for name in work.clients if not (short and name in LONG)]
+
+
 def raise_file_limit() -> int:
     """Let clients have as many sockets as this user may; return the number."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -255,8 +266,9 @@ def tables(
             if files < work.concurrency + 200:
                 print(f"{work.name} is left out: ulimit -n", file=sys.stderr)
                 continue
-            names = options.clients.split(",") if options.clients else work.clients
-            clients = [name for name in names if name in work.clients]
+            clients = clients_of(work, options)
+            if not clients:
+                continue
             rounds = options.rounds or (7 if options.full else 5)
             try:
                 yield compare(work, clients, site, place, rounds, note)

@@ -21,6 +21,7 @@ HOSTS = 500
 DOMAIN = "bench.test"  # a certificate for *.test would not be taken
 START = 10.0  # seconds that a server has to come up
 
+# The protocols are those that nginx has by itself from 1.23.4 on.
 _NGINX = """
 daemon off;
 master_process off;
@@ -33,6 +34,7 @@ http {{
     types {{ }}
     default_type "text/html; charset=utf-8";
     sendfile on;
+    ssl_protocols TLSv1.2 TLSv1.3;
     tcp_nodelay on;
     open_file_cache max=100;
     keepalive_timeout 300s;

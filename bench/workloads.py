@@ -22,10 +22,14 @@ EVERYONE = (
 )
 #: Those that take addresses of --resolve, and so reach hosts that no name server knows.
 RESOLVING = ("floor", "hardfetch", "pycurl", "aiohttp", "curl_cffi-grease", "curl_cffi")
+#: hardfetch with --tls-cache: without a file of sessions, and with that of such a run.
+CACHING = ("hardfetch-first", "hardfetch-again")
 #: Those whose ratio is close, and so takes more rounds to tell.
-NEAR = ("floor", "hardfetch")
+NEAR = ("floor", "hardfetch", *CACHING)
+#: Left out of the short run: they would take half of it, and are nowhere near.
+LONG = ("curl_cffi-threads", "httpx")
 #: Slow clients get this share of the requests, or a round would take minutes.
-SHARE = {"primp": 2, "aiohttp": 4, "curl_cffi": 4, "curl_cffi-threads": 8, "httpx": 40}
+SHARE = {"primp": 4, "aiohttp": 4, "curl_cffi": 4, "curl_cffi-threads": 8, "httpx": 40}
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Workload:
     quick: bool = False  # part of the short run
     warm: bool = False  # each run that counts follows another one at once
     times: int = 1  # rounds of NEAR for each of the others
+    against: str = "floor"  # the client that the others are divided by
 
     def number(self, client: str) -> int:
         """Return how many requests the client gets."""
@@ -95,8 +100,23 @@ def _latency(concurrency: int, hosts: int, name: str = "") -> Workload:
     )
 
 
+def _resumed(name: str, title: str, impersonate: str | None = None) -> Workload:
+    return Workload(
+        name,
+        f"500 TLS hosts, verified, {title}: first run and again",
+        "hosts",
+        500,
+        CACHING,
+        tls=True,
+        impersonate=impersonate,
+        quick=True,
+        times=3,
+        against="hardfetch-first",
+    )
+
+
 WORKLOADS = (
-    Workload("1k", "1 KiB kept alive", "1k", 60_000, quick=True, times=3),
+    Workload("1k", "1 KiB kept alive", "1k", 40_000, quick=True, times=3),
     # A write into memory that the host of a virtual machine has taken back costs five
     # times a copy, and falls on whoever comes. Half a GB of records, like those that
     # were deleted just before, are written into pages that the kernel kept.
@@ -160,6 +180,8 @@ WORKLOADS = (
         quick=True,
         times=3,
     ),
+    _resumed("500-tls-again", "with --tls-cache"),
+    _resumed("500-tls-chrome-again", "as Chrome, with --tls-cache", "chrome"),
     Workload(
         "9000-hosts",
         "1 KiB from each of 9,000 hosts, one fetch each",

@@ -275,8 +275,14 @@ static void look_at_clock(hf_loop *l, int64_t wanted) {
 /* After bytes under TLS that brought no request on. */
 static void look_again(hf_loop *l, hf_lane *lane, int fd, uint32_t gen) {
     const hf_sock *s = hf_poller_find(&l->poller, fd);
-    if (s != NULL && s->gen == gen && s->owner == lane && s->want != 0 &&
-        (s->opener == NULL || may_be_over(s->opener))) {
+    if (s == NULL || s->gen != gen || s->owner != lane || s->want == 0) {
+        return;
+    }
+    const hf_transfer *t = s->opener;
+    if (t != NULL && t->opened && t->sent_at > 0) {
+        hf_sessions_note(t->identity);
+    }
+    if (t == NULL || may_be_over(t)) {
         call_action(l, lane, fd, CURL_CSELECT_IN);
     }
 }

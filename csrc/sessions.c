@@ -6,9 +6,9 @@
 
 #include "loop.h"
 
-/* Connections between two batches: well below the 25 peers of libcurl's cache, since
- * sessions come some time after the handshake, and in bursts. */
-#define BATCH 8
+/* Notes between two batches: below the 25 peers of libcurl's cache, as each may be of
+ * one, also where a whole window's tickets come at once. */
+#define BATCH 16
 #define PEERS 32
 
 typedef struct batch {
@@ -106,11 +106,11 @@ static void collect(hf_identity *id) {
     batch b = {.sessions = &id->sessions, .now = time(NULL)};
     c->curl_easy_ssls_export(id->sessions.keeper, on_session, &b);
     empty_places(c, &b);
-    id->sessions.fresh = 0;
+    id->sessions.noted = 0;
 }
 
 void hf_sessions_note(hf_identity *id) {
-    if (id->sessions.store != NULL && ++id->sessions.fresh >= BATCH) {
+    if (id->sessions.store != NULL && ++id->sessions.noted >= BATCH) {
         collect(id);
     }
 }
@@ -145,6 +145,9 @@ void hf_sessions_offer(hf_identity *id, const hf_url *url) {
     }
     hf_tls_peer *taken =
         hf_tls_cache_take(s->store, s->scope, url->hostport, url->hostport_len);
+    if (taken != NULL) {
+        hf_sessions_note(id); /* one below TLS 1.3 keeps its place */
+    }
     for (const hf_tls_peer *p = taken; p != NULL; p = p->same) {
         give_back(id->loop->curl, s, p);
     }

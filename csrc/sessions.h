@@ -17,7 +17,7 @@ typedef struct hf_sessions {
     hf_tls_cache *store; /* borrowed from the settings; NULL = none, or unfit libcurl */
     CURL *keeper;        /* owned: libcurl refuses these calls on a handle at work */
     uint8_t scope[HF_TLS_SCOPE];
-    int32_t fresh; /* TLS connections made since the last batch */
+    int32_t noted; /* since the last batch */
 } hf_sessions;
 
 /* Sets up what an identity with a key and a share needs. Returns 0 or HF_ENOMEM. */
@@ -30,7 +30,8 @@ void hf_sessions_end(struct hf_identity *id);
  * From callbacks too, as the next. */
 void hf_sessions_offer(struct hf_identity *id, const hf_url *url);
 
-/* Counts a new TLS connection; now and then moves the sessions that came. */
+/* Notes that sessions may have come over a new TLS connection: it is secure; bytes came
+ * that brought nothing else; the response begins. Now and then moves those that did. */
 void hf_sessions_note(struct hf_identity *id);
 
 #endif

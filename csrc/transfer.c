@@ -213,6 +213,9 @@ static void note_byte(hf_transfer *t) {
     if (!t->got_bytes) {
         t->got_bytes = true;
         hf_transfer_tighten(t);
+        if (t->opened && t->url->tls) {
+            hf_sessions_note(t->identity);
+        }
     }
 }
 

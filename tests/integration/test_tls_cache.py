@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import stat
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import pytest
 import truth
 
 from hardfetch import Fetcher, OptionError
-from hardfetch.testing import FaultSite
+from hardfetch.testing import FaultSite, tlsfaults
 
 HOSTS = 60  # more than libcurl's own cache has places for
 LANE = 32  # fetches in one multi: HF_LANE_SIZE
@@ -78,20 +79,41 @@ def test_the_next_run_resumes(
     assert list(file.parent.iterdir()) == [file]
 
 
+def many_hosts(
+    site: FaultSite, file: Path, count: int
+) -> tuple[list[truth.Input], dict[str, Any]]:
+    """As many hosts, all of them the site's, and the options with which to ask them."""
+    port = site.https.rpartition(":")[2]
+    names = [f"h{n}.test" for n in range(count)]
+    inputs: list[truth.Input] = [
+        {"url": f"https://{name}:{port}/whoami"} for name in names
+    ]
+    resolve = [f"{name}:{port}:127.0.0.1" for name in names]
+    return inputs, {"resolve": resolve, "verify": False, "tls_cache": file}
+
+
 @pytest.mark.parametrize("loops", [1, 3])
 def test_every_host_of_many_is_resumed(site: FaultSite, file: Path, loops: int) -> None:
-    port = site.https.rpartition(":")[2]
-    names = [f"h{n}.test" for n in range(HOSTS)]
-    inputs = [{"url": f"https://{name}:{port}/whoami"} for name in names]
-    options: dict[str, Any] = {
-        "resolve": [f"{name}:{port}:127.0.0.1" for name in names],
-        "verify": False, "loops": loops, "tls_cache": file, "max_concurrency": 12,
-    }  # fmt: skip
+    inputs, options = many_hosts(site, file, HOSTS)
+    options |= {"loops": loops, "max_concurrency": 12}
     assert resumed(site, inputs, **options) == [False] * HOSTS
     assert resumed(site, inputs, **options) == [True] * HOSTS
     # Within a run as well, where libcurl alone would have forgotten them.
     twice = [{**each, "fresh": True} for each in (*inputs, *inputs)]
     assert resumed(site, twice, **options) == [True] * HOSTS * 2
+
+
+@pytest.mark.parametrize("newest", ["TLSv1_2", "TLSv1_3"])
+def test_none_is_lost_where_a_whole_window_of_them_comes_at_once(
+    site: FaultSite, file: Path, newest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Below 1.3 a session serves again, so that no new one comes in its place."""
+    served = tlsfaults.server_context("site")
+    monkeypatch.setattr(served, "maximum_version", getattr(ssl.TLSVersion, newest))
+    inputs, options = many_hosts(site, file, 3 * HOSTS)
+    options |= {"loops": 1, "max_concurrency": 100}
+    told = [resumed(site, inputs, **options) for _ in range(4)]
+    assert [run.count(True) for run in told] == [0] + [len(inputs)] * 3
 
 
 def test_a_certificate_that_was_not_checked_is_not_trusted_later(
