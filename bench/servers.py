@@ -88,24 +88,36 @@ def _openssl(folder: Path, *arguments: str) -> None:
     )
 
 
-def make_certificates(folder: Path, roots: Path) -> Path:
-    """Make a CA and a certificate for all hosts of DOMAIN; return the CA bundle.
-
-    The bundle holds the public CAs of `roots` too, as a crawler's does.
-    """
+def _issue(folder: Path, name: str, subject: str, by: str, extensions: str) -> None:
+    """Make the key and the certificate NAME.pem, signed by another one's key."""
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    ca = ("-x509", "-days", "30", "-subj", "/CN=bench CA")
-    _openssl(folder, "req", *ca, *curve, "-keyout", "ca.key", "-out", "ca.pem")
-    subject = ("-subj", f"/CN={DOMAIN}")
-    _openssl(folder, "req", *subject, *curve, "-keyout", "site.key", "-out", "site.csr")
-    (folder / "names").write_text(
-        f"subjectAltName=DNS:*.{DOMAIN},DNS:localhost,IP:127.0.0.1\n"
-    )
-    signer = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial")
-    issue = ("x509", "-req", "-in", "site.csr", "-out", "site.pem", "-days", "30")
-    _openssl(folder, *issue, *signer, "-extfile", "names")
+    request = ("-keyout", f"{name}.key", "-out", f"{name}.csr")
+    _openssl(folder, "req", "-subj", f"/CN={subject}", *curve, *request)
+    (folder / "extensions").write_text(extensions)
+    signer = ["-CA", f"{by}.pem", "-CAkey", f"{by}.key", "-CAcreateserial"]
+    if name == by:
+        signer = ["-signkey", f"{name}.key"]
+    files = ("-in", f"{name}.csr", "-out", f"{name}.pem", "-extfile", "extensions")
+    _openssl(folder, "x509", "-req", "-days", "30", *files, *signer)
+
+
+def make_certificates(folder: Path, roots: Path) -> Path:
+    """Make a certificate for all hosts of DOMAIN; return the bundle of CAs to trust.
+
+    The chain is as long as a public CA's at least, which signs by an intermediate one:
+    CA/Browser Forum, Baseline Requirements, 6.1.7. The bundle holds the public CAs of
+    `roots` too, as a crawler's does.
+    """
+    ca = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n"
+    names = f"subjectAltName=DNS:*.{DOMAIN},DNS:localhost,IP:127.0.0.1\n"
+    _issue(folder, "root", "bench root CA", "root", ca)
+    _issue(folder, "ca", "bench CA", "root", ca)
+    _issue(folder, "leaf", DOMAIN, "ca", names)
+    chain = [(folder / name).read_bytes() for name in ("leaf.pem", "ca.pem")]
+    (folder / "site.pem").write_bytes(b"".join(chain))
+    (folder / "leaf.key").rename(folder / "site.key")
     bundle = folder / "bundle.pem"
-    bundle.write_bytes(roots.read_bytes() + (folder / "ca.pem").read_bytes())
+    bundle.write_bytes(roots.read_bytes() + (folder / "root.pem").read_bytes())
     return bundle
 
 

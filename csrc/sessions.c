@@ -128,16 +128,6 @@ void hf_sessions_end(hf_identity *id) {
 /* --- from the store to libcurl -----------------------------------------------------
  */
 
-static void give_back(const hf_curl *c, const hf_sessions *s, const hf_tls_peer *p) {
-    /* libcurl takes the one that was given first, and keeps the later ones. */
-    for (int i = HF_TLS_NEWEST - 1; i >= 0; i--) {
-        const hf_tls_ticket *t = p->tickets[i];
-        if (t != NULL) {
-            c->curl_easy_ssls_import(s->keeper, p->key, NULL, 0, t->data, t->n);
-        }
-    }
-}
-
 void hf_sessions_offer(hf_identity *id, const hf_url *url) {
     hf_sessions *s = &id->sessions;
     if (s->store == NULL) {
@@ -149,7 +139,11 @@ void hf_sessions_offer(hf_identity *id, const hf_url *url) {
         hf_sessions_note(id); /* one below TLS 1.3 keeps its place */
     }
     for (const hf_tls_peer *p = taken; p != NULL; p = p->same) {
-        give_back(id->loop->curl, s, p);
+        const hf_tls_ticket *t = p->tickets[0];
+        if (t != NULL) {
+            id->loop->curl->curl_easy_ssls_import(s->keeper, p->key, NULL, 0, t->data,
+                                                  t->n);
+        }
     }
     hf_tls_peers_free(taken);
 }

@@ -259,6 +259,24 @@ void hf_tls_cache_put(hf_tls_cache *c, const uint8_t scope[HF_TLS_SCOPE],
     pthread_mutex_unlock(&c->lock);
 }
 
+/* A peer with the newest ticket of p, which keeps the others; p itself, which is out
+ * of the store then, where there are none, or is no memory. */
+static hf_tls_peer *split(hf_tls_cache *c, hf_tls_peer *p) {
+    size_t size = sizeof *p + p->key_len + 1;
+    hf_tls_peer *q = p->tickets[1] != NULL ? malloc(size) : NULL;
+    if (q == NULL) {
+        unlink_peer(c, p);
+        return p;
+    }
+    memcpy(q, p, size);
+    memset(q->tickets + 1, 0, sizeof q->tickets - sizeof *q->tickets);
+    c->bytes -= cost_of(p);
+    memmove(p->tickets, p->tickets + 1, sizeof p->tickets - sizeof *p->tickets);
+    p->tickets[HF_TLS_NEWEST - 1] = NULL;
+    c->bytes += cost_of(p);
+    return q;
+}
+
 hf_tls_peer *hf_tls_cache_take(hf_tls_cache *c, const uint8_t scope[HF_TLS_SCOPE],
                                const char *name, size_t n) {
     uint32_t hash = hash_of(scope, name, n);
@@ -270,9 +288,9 @@ hf_tls_peer *hf_tls_cache_take(hf_tls_cache *c, const uint8_t scope[HF_TLS_SCOPE
         if (p->hash == hash && p->name_len == n &&
             memcmp(p->scope, scope, HF_TLS_SCOPE) == 0 &&
             memcmp(p->key, name, n) == 0) {
-            unlink_peer(c, p);
-            p->same = taken;
-            taken = p;
+            hf_tls_peer *one = split(c, p);
+            one->same = taken;
+            taken = one;
         }
     }
     pthread_mutex_unlock(&c->lock);

@@ -66,9 +66,9 @@ void hf_tls_cache_put(hf_tls_cache *c, const uint8_t scope[HF_TLS_SCOPE],
                       const char *key, const uint8_t *data, size_t n,
                       int64_t valid_until, int64_t now);
 
-/* Takes all peers out that are at name ("host:port", n bytes), linked by `same`; NULL
- * when there is none. Owns: the caller, who ends them with hf_tls_peers_free. Tickets
- * may have ended. Any thread. */
+/* Takes the newest session out of each peer that is at name ("host:port", n bytes),
+ * linked by `same`; NULL when there is none. Owns: the caller, who ends them with
+ * hf_tls_peers_free. Tickets may have ended. Any thread. */
 hf_tls_peer *hf_tls_cache_take(hf_tls_cache *c, const uint8_t scope[HF_TLS_SCOPE],
                                const char *name, size_t n);
 void hf_tls_peers_free(hf_tls_peer *p);

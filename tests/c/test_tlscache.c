@@ -30,9 +30,17 @@ static hf_tls_peer *take(hf_tls_cache *c, const uint8_t *scope, const char *host
     return hf_tls_cache_take(c, scope, host, strlen(host));
 }
 
-static bool holds(const hf_tls_peer *p, int i, const char *data) {
-    const hf_tls_ticket *t = p->tickets[i];
-    return t != NULL && t->n == strlen(data) && memcmp(t->data, data, t->n) == 0;
+/* Whether what is taken next of the host is this ticket, and no other with it. */
+static bool gives(hf_tls_cache *c, const uint8_t *scope, const char *host,
+                  const char *data) {
+    hf_tls_peer *p = take(c, scope, host);
+    const hf_tls_ticket *t = p != NULL ? p->tickets[0] : NULL;
+    bool holds = t != NULL && t->n == strlen(data) && t->valid_until == LATER &&
+                 memcmp(t->data, data, t->n) == 0 && p->tickets[1] == NULL &&
+                 p->same == NULL && strncmp(p->key, host, strlen(host)) == 0 &&
+                 strcmp(p->key + strlen(host), KEY_END) == 0;
+    hf_tls_peers_free(p);
+    return holds;
 }
 
 static size_t peers_in(hf_tls_cache *c) {
@@ -49,13 +57,11 @@ static void the_newest_two_are_given_once(void) {
     put(c, ME, "a.test:443", "two");
     put(c, ME, "a.test:443", "three");
     put(c, ME, "a.test:443", "two");
-    hf_tls_peer *p = take(c, ME, "a.test:443");
-    REQUIRE(p != NULL && p->same == NULL);
-    CHECK(strcmp(p->key, "a.test:443" KEY_END) == 0);
-    CHECK(holds(p, 0, "three"));
-    CHECK(holds(p, 1, "two"));
-    CHECK_EQ(p->tickets[0]->valid_until, LATER);
-    hf_tls_peers_free(p);
+    CHECK(gives(c, ME, "a.test:443", "three"));
+    CHECK_EQ(peers_in(c), 1);
+    put(c, ME, "a.test:443", "four");
+    CHECK(gives(c, ME, "a.test:443", "four"));
+    CHECK(gives(c, ME, "a.test:443", "two"));
     CHECK(take(c, ME, "a.test:443") == NULL);
     CHECK_EQ(peers_in(c), 0);
     hf_tls_cache_free(c);
@@ -69,9 +75,7 @@ static void nobody_gets_what_is_of_another(void) {
     CHECK(take(c, ME, "a.test:44") == NULL);
     CHECK(take(c, ME, "a.test") == NULL);
     CHECK(take(c, ME, "b.test:443") == NULL);
-    hf_tls_peer *p = take(c, ME, "a.test:443");
-    CHECK(p != NULL && holds(p, 0, "mine"));
-    hf_tls_peers_free(p);
+    CHECK(gives(c, ME, "a.test:443", "mine"));
     hf_tls_cache_free(c);
 }
 
@@ -121,12 +125,9 @@ static void past_its_maximum_the_oldest_give_way(void) {
     }
     CHECK(peers > 100 && peers < HOSTS);
     CHECK(take(c, ME, "h0.test:443") == NULL);
-    hf_tls_peer *p = take(c, ME, "kept.test:443");
-    CHECK(p != NULL && holds(p, 0, "odd") && holds(p, 1, "even"));
-    hf_tls_peers_free(p);
-    p = take(c, ME, host);
-    CHECK(p != NULL);
-    hf_tls_peers_free(p);
+    CHECK(gives(c, ME, "kept.test:443", "odd"));
+    CHECK(gives(c, ME, "kept.test:443", "even"));
+    CHECK(gives(c, ME, host, "0123456789"));
     hf_tls_cache_free(c);
 }
 
@@ -177,12 +178,10 @@ static void what_is_saved_comes_back_with_its_scopes(void) {
     CHECK_EQ(hf_tls_cache_load(c, bytes, n, NOW + 1), 0);
     CHECK_EQ(peers_in(c), 30);
     CHECK(take(c, ME, "over.test:443") == NULL);
-    hf_tls_peer *p = take(c, ME, "h2.test:443");
-    CHECK(p != NULL && holds(p, 0, "second ticket") && holds(p, 1, "first ticket"));
-    hf_tls_peers_free(p);
-    p = take(c, OTHER, "h3.test:443");
-    CHECK(p != NULL && holds(p, 0, "second ticket") && p->tickets[1] == NULL);
-    hf_tls_peers_free(p);
+    CHECK(gives(c, ME, "h2.test:443", "second ticket"));
+    CHECK(gives(c, ME, "h2.test:443", "first ticket"));
+    CHECK(gives(c, OTHER, "h3.test:443", "second ticket"));
+    CHECK(take(c, OTHER, "h3.test:443") == NULL);
     /* The same identity has the same scope in the next run. */
     hf_tls_cache *next = make(1 << 20);
     uint8_t again[4096];
