@@ -127,7 +127,7 @@ WORKLOADS = (
         "30k-null",
         "30 KiB HTML, records to /dev/null",
         "30k",
-        40_000,
+        20_000,
         ("floor", "hardfetch", "hardfetch-map", "curl_cffi"),
         output="null",
         quick=True,
