@@ -1,6 +1,7 @@
 #include "memo.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { WAYS = 8, SETS = HF_MEMO_ENTRIES / WAYS };
 
@@ -52,10 +53,16 @@ void hf_memo_put(hf_memo *m, uint64_t key, int32_t value, int64_t until, int64_t
 }
 
 uint64_t hf_memo_hash(uint64_t seed, const void *p, size_t n) {
-    const uint8_t *bytes = p;
+    const uint8_t *at = p;
     uint64_t h = seed;
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ bytes[i]) * 1099511628211u;
+    for (; n >= sizeof h; n -= sizeof h, at += sizeof h) {
+        uint64_t word;
+        memcpy(&word, at, sizeof word);
+        h = (h ^ word) * 0x9e3779b97f4a7c15u; /* 2^64 by the golden ratio */
+        h ^= h >> 32;
+    }
+    for (; n > 0; n--, at++) {
+        h = (h ^ *at) * 1099511628211u;
     }
     return h;
 }

@@ -7,8 +7,8 @@
 
 /* What is saved: MAGIC, u32 version, u32 peers, salt; per peer its scope, u16 length of
  * the key, u8 tickets, the key, and per ticket i64 end, u32 length, bytes; then a u64
- * FNV-1a of all that. Little endian, the peers met longest ago first. */
-#define VERSION 1
+ * hf_memo_hash of all that. Little endian, the peers met longest ago first. */
+#define VERSION 2
 #define HEADER (sizeof MAGIC + 8 + HF_TLS_SALT)
 #define SUM 8
 #define PEER_HEAD (HF_TLS_SCOPE + 3)

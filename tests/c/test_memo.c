@@ -45,7 +45,25 @@ static void a_full_memory_forgets_what_ends_first(void) {
     hf_memo_free(&m);
 }
 
+static void a_hash_tells_each_change_and_length(void) {
+    uint8_t bytes[41] = {0};
+    uint64_t before = 0;
+    for (size_t n = 0; n <= sizeof bytes; n++) {
+        uint64_t sum = hf_memo_hash(HF_MEMO_SEED, bytes, n);
+        CHECK(sum != before);
+        before = sum;
+        for (size_t bit = 0; bit < 8 * n; bit++) {
+            bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+            CHECK(hf_memo_hash(HF_MEMO_SEED, bytes, n) != sum);
+            bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        }
+    }
+    CHECK(hf_memo_hash(hf_memo_hash(HF_MEMO_SEED, "ab", 2), "c", 1) !=
+          hf_memo_hash(hf_memo_hash(HF_MEMO_SEED, "ba", 2), "c", 1));
+}
+
 int main(void) {
+    RUN(a_hash_tells_each_change_and_length);
     RUN(what_was_put_is_there_until_its_time);
     RUN(forgetting_what_is_not_there_takes_no_memory);
     RUN(a_full_memory_forgets_what_ends_first);
