@@ -42,7 +42,7 @@ static int on_resolve(void *resolver, void *reserved, void *data) {
     (void)reserved;
     ENTER(t, 1);
     bool refuse = false;
-    if (resolver != NULL && !t->asked && is_spare(t)) {
+    if (resolver != NULL && !t->asked && !t->resolved && is_spare(t)) {
         uint32_t made = t->req->host->tls_made++;
         refuse = made != ASKING && made < REFUSALS;
     }
@@ -58,7 +58,10 @@ bool hf_transfer_misled(hf_transfer *t, int code) {
         return false;
     }
     t->refused = false;
-    l->refusing = l->refusing > 0 ? 1 : -1;
+    /* Else it may just be that libcurl had kept the record longer than the address. */
+    if (l->refusing == 0 && t->req->host->tls_made <= ASKING) {
+        l->refusing = -1;
+    }
     return true;
 }
 

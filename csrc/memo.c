@@ -10,7 +10,7 @@ void hf_memo_free(hf_memo *m) {
     m->entries = NULL;
 }
 
-/* FNV's low bits are its good ones; the high half is mixed in all the same. */
+/* A caller may have set its lowest bits. */
 static hf_memo_entry *set_of(const hf_memo *m, uint64_t key) {
     return m->entries + ((key ^ key >> 32) % SETS) * WAYS;
 }
@@ -52,6 +52,13 @@ void hf_memo_put(hf_memo *m, uint64_t key, int32_t value, int64_t until, int64_t
     }
 }
 
+/* Each bit of the result comes of all: the last step of MurmurHash3, 64 bits. */
+static uint64_t spread(uint64_t h) {
+    h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
+    h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
+    return h ^ h >> 33;
+}
+
 uint64_t hf_memo_hash(uint64_t seed, const void *p, size_t n) {
     const uint8_t *at = p;
     uint64_t h = seed;
@@ -64,5 +71,5 @@ uint64_t hf_memo_hash(uint64_t seed, const void *p, size_t n) {
     for (; n > 0; n--, at++) {
         h = (h ^ *at) * 1099511628211u;
     }
-    return h;
+    return spread(h);
 }

@@ -32,9 +32,10 @@ int32_t hf_memo_get(const hf_memo *m, uint64_t key, int64_t now);
  * table nothing is remembered. */
 void hf_memo_put(hf_memo *m, uint64_t key, int32_t value, int64_t until, int64_t now);
 
-/* A hash of bytes, begun with an earlier one or HF_MEMO_SEED: FNV-1a for the last few,
- * before them eight at a time. No two hashes that differ become one by the same bytes,
- * so as a sum it finds each change within eight of them. The machine's byte order. */
+/* A hash of bytes, begun with an earlier one or HF_MEMO_SEED; any bits of it do for an
+ * index. Eight bytes at a time, and FNV-1a for the last few. No two hashes that differ
+ * become one by the same bytes, so as a sum it finds each change within eight of them.
+ * In the machine's byte order. */
 #define HF_MEMO_SEED 14695981039346656037u
 uint64_t hf_memo_hash(uint64_t seed, const void *p, size_t n);
 

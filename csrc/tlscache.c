@@ -111,8 +111,7 @@ void hf_tls_cache_scope(const hf_tls_cache *c, const uint8_t *identity, size_t n
 
 static uint32_t hash_of(const uint8_t *scope, const char *name, size_t n) {
     uint64_t h = hf_memo_hash(HF_MEMO_SEED, scope, HF_TLS_SCOPE);
-    h = hf_memo_hash(h, name, n);
-    return (uint32_t)(h ^ h >> 32);
+    return (uint32_t)hf_memo_hash(h, name, n);
 }
 
 /* The length of "host:port" in front of a key. What libcurl puts behind it, if

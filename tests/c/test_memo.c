@@ -62,7 +62,30 @@ static void a_hash_tells_each_change_and_length(void) {
           hf_memo_hash(hf_memo_hash(HF_MEMO_SEED, "ba", 2), "c", 1));
 }
 
+/* Names of all lengths that differ in the last digits alone fill the sets alike. */
+static void names_in_a_row_are_spread(void) {
+    char name[64];
+    for (int prefix = 1; prefix < 40; prefix++) {
+        hf_memo m = {0};
+        int kept = 0;
+        for (int turn = 0; turn < 2; turn++) {
+            for (int i = 0; i < 10000; i++) {
+                int n = snprintf(name, sizeof name, "%0*d%04d", prefix, 0, i);
+                uint64_t key = hf_memo_hash(HF_MEMO_SEED, name, (size_t)n);
+                if (turn == 0) {
+                    hf_memo_put(&m, key, i, 1, 0);
+                } else {
+                    kept += hf_memo_get(&m, key, 0) == i;
+                }
+            }
+        }
+        CHECK(kept > 9900); /* of 32768 places in sets of eight */
+        hf_memo_free(&m);
+    }
+}
+
 int main(void) {
+    RUN(names_in_a_row_are_spread);
     RUN(a_hash_tells_each_change_and_length);
     RUN(what_was_put_is_there_until_its_time);
     RUN(forgetting_what_is_not_there_takes_no_memory);

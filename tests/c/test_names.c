@@ -173,7 +173,25 @@ static void what_has_worked_is_kept(void) {
     close_names();
 }
 
+/* A record that is kept longer than the address shows it the other way round as well.
+ */
+static void one_that_may_be_known_ends_it_as_little(void) {
+    static const char key[] = "a.test:1";
+    open_names();
+    hide();
+    hf_hosts *hosts = &P.e->loops[0]->shard->schedule.hosts;
+    hf_host *h = hf_hosts_get(hosts, key, sizeof key - 1);
+    REQUIRE(h);
+    h->tls_made = 10;
+    hf_hosts_idle(hosts, h, hf_now());
+    try_host("https", "a.test");
+    CHECK_EQ(questions, 4);
+    CHECK_EQ(P.e->loops[0]->refusing, 0);
+    close_names();
+}
+
 int main(void) {
+    RUN(one_that_may_be_known_ends_it_as_little);
     RUN(few_hosts_are_asked_for_an_https_record);
     RUN(ech_needs_it);
     RUN(a_refused_address_is_asked_for_again);
