@@ -131,6 +131,21 @@ static const hf_exit_tier *tier_at(const hf_exits *x, int32_t first, int32_t i) 
     return &x->tiers[i < up ? below + i : x->n_tiers - 1 - i];
 }
 
+/* Whether a live exit of the tier has only too many first requests in flight to take
+ * one more: the answer is near, so that nobody need go to another tier. */
+static bool is_proving(const hf_exits *x, const hf_exit_tier *t, const want *w,
+                       bool strict) {
+    for (int32_t i = 0; i < t->n; i++) {
+        const hf_exit *e = x->shelf[t->at + i];
+        if (e->row.unproven > 0 && e->answered == 0 && e->streak == 0 &&
+            e->in_flight > 0 && !is_leased_away(e, w) &&
+            !(strict && avoided(x, e, w))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static hf_exit *from_tiers(hf_exits *x, const want *w, bool *probe) {
     int32_t first = x->refusals.entries != NULL
                         ? hf_memo_get(&x->refusals, pair_key(w->host, -1), w->now)
@@ -142,7 +157,7 @@ static hf_exit *from_tiers(hf_exits *x, const want *w, bool *probe) {
             hf_exit *e = w->session == 0 ? due_probe(x, t->tier, w) : NULL;
             *probe = e != NULL;
             e = e != NULL ? e : draw(x, t, w, strict != 0);
-            if (e != NULL) {
+            if (e != NULL || is_proving(x, t, w, strict != 0)) {
                 return e;
             }
         }

@@ -182,7 +182,7 @@ int hf_url_parse(const hf_curl *c, const uint8_t *text, size_t n, hf_url *out,
                        "%s has no scheme; put http:// or https:// in front", name);
     }
     if (slashes - scheme != 2) {
-        return hf_fail(err, HF_EINVAL, "%s needs two slashes behind %s", name,
+        return hf_fail(err, HF_EINVAL, "%s needs //HOST behind %s", name,
                        u.tls ? "https:" : "http:");
     }
     hf_urlparts_split((hf_piece){t.p + slashes, t.n - slashes}, &u);

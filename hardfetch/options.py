@@ -168,11 +168,20 @@ class Options:
         policies.settle(kept)
         if not kept.get("impersonate"):
             kept.setdefault("user_agent", f"hardfetch/{__version__}")
+        elif kept.get("user_agent"):  # else the browser's stands
+            _name_agent(kept)
         return cls(**kept)
 
     def replace(self, **changes: Any) -> Options:
         """Return a copy with already checked values changed."""
         return dataclasses.replace(self, **changes)
+
+
+def _name_agent(kept: dict[str, Any]) -> None:
+    headers = kept.get("headers", ())
+    if not any(line.lower().startswith(b"user-agent") for line in headers):
+        line = f"User-Agent: {kept['user_agent']}".encode()
+        kept["headers"] = (*headers, line)
 
 
 def _checked(check: _Check, name: str, value: Any) -> dict[str, Any]:

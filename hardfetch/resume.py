@@ -167,7 +167,7 @@ def read_output(sink: Any, options: Options) -> Earlier:
     read.
     """
     if not isinstance(sink, (str, os.PathLike)):
-        raise OptionError("resume: give the path of the output")
+        raise OptionError("resume: give the path of the output (-o)")
     lacking = missing_fields(options)
     if lacking:
         raise OptionError(

@@ -280,7 +280,8 @@ def resolutions(name: str, value: Any) -> tuple[str, ...]:
     for entry in entries:
         if not _is_resolution(entry):
             raise OptionError(
-                f"{name}: {shown(entry)} is not allowed; give HOST:PORT:ADDR"
+                f"{name}: {shown(entry)} is not allowed; give HOST:PORT:ADDR, "
+                "ADDR an IP"
             )
     return entries
 

@@ -404,7 +404,7 @@ class TestSummary:
         assert "retries    6.5 s of attempts" in text
         assert "hosts asked to wait 2 times, denied for budget 3, method 1" in text
         assert "proxies    1 of 2 up; worst http://p:1 benched, 7 failed, 6.5 s" in text
-        assert "hosts      worst a:80 9 x 429" in text
+        assert "hosts      worst a:80 9 failed, last 429" in text
         quiet = Summary.of(STATS, elapsed=0.5, cpu=0.1, interrupted=False)
         assert "proxies" not in summary_text(quiet)
 

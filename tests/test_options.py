@@ -159,7 +159,11 @@ def test_a_profile_is_checked_and_its_alias_resolved() -> None:
 
 def test_a_profile_brings_its_own_user_agent() -> None:
     assert Options.build(impersonate="chrome").user_agent == ""
-    assert Options.build(impersonate="chrome", user_agent="me").user_agent == "me"
+    own = Options.build(impersonate="chrome", user_agent="me")
+    assert own.headers == (b"User-Agent: me",)
+    headers = {"User-agent": "you", "X": "y"}
+    own = Options.build(impersonate="chrome", user_agent="me", headers=headers)
+    assert own.headers == (b"User-agent: you", b"X: y")
 
 
 def test_reading_the_profiles_does_not_import_curl_cffi() -> None:

@@ -131,7 +131,7 @@ def worst_hosts(health: dict[str, Any], count: int = 3) -> list[str]:
     """Return the hosts that failed most, in words."""
     lines = (health.get("hosts") or [])[:count]
     return [
-        f"{line['host']} {format_count(line['failures'])} x {line['last']}"
+        f"{line['host']} {format_count(line['failures'])} failed, last {line['last']}"
         for line in lines
     ]
 

@@ -115,6 +115,24 @@ static void an_exit_that_never_answered_gets_four_requests_and_no_more(void) {
     end();
 }
 
+static void the_next_tier_waits_for_the_first_to_prove_itself(void) {
+    begin(2);
+    rows[0].unproven = rows[1].unproven = 4;
+    rows[1].tier = 1;
+    apply(0);
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(take(NULL, 0), 0);
+    }
+    CHECK_EQ(take(NULL, 0), -1); /* the first answer is near */
+    give(0, HF_EXIT_FAILED, 0);
+    CHECK_EQ(take(NULL, 0), 1); /* it was none */
+    give(0, HF_EXIT_ANSWERED, 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK_EQ(take(NULL, 0), 0);
+    }
+    end();
+}
+
 static void one_that_fails_at_once_does_not_draw_the_requests(void) {
     int failed = 0;
     begin(4);
@@ -439,6 +457,7 @@ int main(void) {
     RUN(load_is_shared_by_what_is_in_flight);
     RUN(twice_the_weight_is_twice_the_load);
     RUN(an_exit_that_never_answered_gets_four_requests_and_no_more);
+    RUN(the_next_tier_waits_for_the_first_to_prove_itself);
     RUN(one_that_fails_at_once_does_not_draw_the_requests);
     RUN(a_benched_exit_comes_back_by_one_probe);
     RUN(where_all_are_benched_it_tells_when_the_first_comes_back);

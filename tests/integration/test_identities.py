@@ -219,3 +219,12 @@ def test_profiles_look_different_and_sessions_keep_theirs(site: FaultSite) -> No
     assert agents[0] == agents[2] != agents[1]
     names = [record["impersonate"] for record in records]
     assert names[0] == names[2] != names[1]
+
+
+def test_a_given_user_agent_replaces_the_browsers(site: FaultSite) -> None:
+    (record,) = truth.fetch(
+        site, [{"url": site.url("/headers")}], impersonate="chrome", user_agent="Me/1"
+    )
+    names = [(k.lower(), v) for k, v in json.loads(record["body"])["headers"]]
+    assert [v for k, v in names if k == "user-agent"] == ["Me/1"]
+    assert "sec-ch-ua" in dict(names)
