@@ -327,8 +327,8 @@ MUTANTS = (
         "one that lost its shard ends its request",
         "attempt.c",
         TAKEN,
-        "    if (!call_remove(l, t)) {\n        return;\n    }\n    if (hf_transfer_misled",
-        "    call_remove(l, t);\n    if (hf_transfer_misled",
+        "    if (!call_remove(l, t)) {\n        return;\n    }\n    if (hf_",
+        "    call_remove(l, t);\n    if (hf_",
     ),
     _one(
         "one that lost its shard publishes",
