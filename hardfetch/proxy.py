@@ -173,7 +173,8 @@ def parse_proxies(lines: Iterable[str]) -> list[Proxy]:
         try:
             proxy = _parse_line(stripped)
         except OptionError as error:
-            raise OptionError(f"line {number}: {error}") from None
+            why = str(error).removeprefix("proxy: ")
+            raise OptionError(f"line {number}: {why}") from None
         found.pop(proxy, None)
         found[proxy] = proxy
     return list(found.values())

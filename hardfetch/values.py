@@ -301,13 +301,12 @@ def _is_resolution(entry: str) -> bool:
 
 def nets(name: str, value: Any) -> tuple[str, ...]:
     """Return networks as CIDR."""
-    try:
-        return tuple(
-            str(ipaddress.ip_network(item, strict=False)) for item in names(name, value)
-        )
-    except ValueError as exc:
-        if isinstance(exc, OptionError):
-            raise
-        raise OptionError(
-            f"{name}: {shown(value)} is not allowed; give CIDR as 10.0.0.0/8"
-        ) from None
+    found = []
+    for item in names(name, value):
+        try:
+            found.append(str(ipaddress.ip_network(item, strict=False)))
+        except ValueError:
+            raise OptionError(
+                f"{name}: {shown(item)} is not allowed; give CIDR as 10.0.0.0/8"
+            ) from None
+    return tuple(found)

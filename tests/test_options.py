@@ -384,3 +384,8 @@ def test_an_empty_list_of_proxies_is_no_direct_connection(empty: Any) -> None:
     with pytest.raises(OptionError, match="the list is empty"):
         Options.build(proxies=empty)
     assert Options.build(proxies=None).proxies is None
+
+
+def test_of_several_nets_the_wrong_one_is_named() -> None:
+    with pytest.raises(OptionError, match=r"^allow_net: '1\.2\.3' is not allowed"):
+        Options.build(deny_private=True, allow_net=["10.0.0.0/8", "1.2.3"])
