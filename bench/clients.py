@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads import CACHING
+from workloads import CACHING, OURS
 
 from hardfetch import profiles
 
@@ -155,7 +155,7 @@ def command(
     """Return the command by which the client does the work for the URLs in a file."""
     if client == "floor":
         return _floor(work, site, place, urls)
-    if client == "hardfetch" or client in CACHING:
+    if client in OURS:
         return _hardfetch(client, work, site, place, urls)
     return _peer(client, work, site, place, urls)
 
@@ -176,7 +176,7 @@ def failures(client: str, work: Workload, place: Place, n: int) -> int:
             lines += line.endswith(b"\n")
             good += b'"status_code":200,"http_version"' in line
     bad = work.good(n) - good
-    if lines != n or (bad != 0 and client in ("hardfetch", *CACHING)):
+    if lines != n or (bad != 0 and client in OURS):
         raise RuntimeError(
             f"{client} wrote {lines} records, {good} of them good, for {n} requests"
         )

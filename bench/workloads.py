@@ -24,8 +24,10 @@ EVERYONE = (
 RESOLVING = ("floor", "hardfetch", "pycurl", "aiohttp", "curl_cffi-grease", "curl_cffi")
 #: hardfetch with --tls-cache: without a file of sessions, and with that of such a run.
 CACHING = ("hardfetch-first", "hardfetch-again")
+#: Those that are hardfetch's command line.
+OURS = ("hardfetch", *CACHING)
 #: Those whose ratio is close, and so takes more rounds to tell.
-NEAR = ("floor", "hardfetch", *CACHING)
+NEAR = ("floor", *OURS)
 #: Left out of the short run: they would take half of it, and are nowhere near.
 LONG = ("curl_cffi-threads", "httpx")
 #: Slow clients get this share of the requests, or a round would take minutes.

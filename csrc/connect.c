@@ -105,7 +105,9 @@ static void take_over(hf_transfer *t) {
 static curl_socket_t open_socket(hf_transfer *t, const struct curl_sockaddr *a) {
     hf_loop *l = t->identity->loop;
     t->resolved = t->identity->named = true;
-    l->refusing = t->refused ? 1 : l->refusing;
+    if (t->refused) {
+        l->refusing = 1;
+    }
     if (t->req->asks) {
         note_name(t, false);
     }

@@ -53,6 +53,10 @@ static bool is_leased_away(const hf_exit *e, const want *w) {
            e->owner != w->session;
 }
 
+static bool is_unproven(const hf_exit *e) {
+    return e->row.unproven > 0 && e->answered == 0;
+}
+
 static bool has_room(const hf_exit *e, const want *w) {
     if (is_leased_away(e, w)) {
         return false;
@@ -60,8 +64,7 @@ static bool has_room(const hf_exit *e, const want *w) {
     if (e->row.exclusive == HF_LEASE_SESSION && e->owner_until > w->now) {
         return true;
     }
-    bool unproven = e->row.unproven > 0 && e->answered == 0;
-    return !unproven || proves_itself(e, w->now);
+    return !is_unproven(e) || proves_itself(e, w->now);
 }
 
 static bool avoided(const hf_exits *x, const hf_exit *e, const want *w) {
@@ -137,9 +140,8 @@ static bool is_proving(const hf_exits *x, const hf_exit_tier *t, const want *w,
                        bool strict) {
     for (int32_t i = 0; i < t->n; i++) {
         const hf_exit *e = x->shelf[t->at + i];
-        if (e->row.unproven > 0 && e->answered == 0 && e->streak == 0 &&
-            e->in_flight > 0 && !is_leased_away(e, w) &&
-            !(strict && avoided(x, e, w))) {
+        if (is_unproven(e) && e->streak == 0 && e->in_flight > 0 &&
+            !is_leased_away(e, w) && !(strict && avoided(x, e, w))) {
             return true;
         }
     }

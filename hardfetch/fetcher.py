@@ -374,7 +374,7 @@ def _form(fields: Any) -> bytes:
 
 def _default_type(given: dict[str, Any], content_type: bytes) -> None:
     headers = list(values.headers("headers", given.get("headers") or ()))
-    if not any(line.lower().startswith(b"content-type:") for line in headers):
+    if not values.has_header(headers, b"content-type"):
         headers.append(b"Content-Type: " + content_type)
     given["headers"] = [tuple(line.split(b": ", 1)) for line in headers]
 

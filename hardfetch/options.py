@@ -179,8 +179,8 @@ class Options:
 
 def _name_agent(kept: dict[str, Any]) -> None:
     headers = kept.get("headers", ())
-    if not any(line.lower().startswith(b"user-agent") for line in headers):
-        line = f"User-Agent: {kept['user_agent']}".encode()
+    if not values.has_header(headers, b"user-agent"):
+        line = values.header_line("user_agent", "User-Agent", kept["user_agent"])
         kept["headers"] = (*headers, line)
 
 

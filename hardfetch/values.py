@@ -226,6 +226,11 @@ def header_line(name: str, key: Any, value: Any) -> bytes:
     return b"%s: %s" % (key.encode(), value)
 
 
+def has_header(lines: Iterable[bytes], name: bytes) -> bool:
+    """Tell whether a line is of that header; ``name`` in lower case."""
+    return any(line.lower().startswith(name + b":") for line in lines)
+
+
 def headers(name: str, value: Any) -> tuple[bytes, ...]:
     """Return header lines from a mapping, a list of pairs or "Name: value" strings."""
     if isinstance(value, Mapping):

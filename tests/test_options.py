@@ -160,10 +160,12 @@ def test_a_profile_is_checked_and_its_alias_resolved() -> None:
 def test_a_profile_brings_its_own_user_agent() -> None:
     assert Options.build(impersonate="chrome").user_agent == ""
     own = Options.build(impersonate="chrome", user_agent="me")
-    assert own.headers == (b"User-Agent: me",)
-    headers = {"User-agent": "you", "X": "y"}
-    own = Options.build(impersonate="chrome", user_agent="me", headers=headers)
-    assert own.headers == (b"User-agent: you", b"X: y")
+    assert (own.user_agent, own.headers) == ("me", (b"User-Agent: me",))
+    for name, added in (("User-agent", ()), ("User-Agent-X", (b"User-Agent: me",))):
+        own = Options.build(
+            impersonate="chrome", user_agent="me", headers={name: "you"}
+        )
+        assert own.headers == (f"{name}: you".encode(), *added)
 
 
 def test_reading_the_profiles_does_not_import_curl_cffi() -> None:
