@@ -226,7 +226,9 @@ static int on_close(void *data, curl_socket_t fd) {
 
 void hf_transfer_peek_tls(hf_transfer *t) {
     uint8_t head[2];
-    if (!t->tls_began || t->tls_bytes || t->fd < 0) {
+    /* What an https proxy sends is TLS whatever the tunnel holds. */
+    if (!t->tls_began || t->tls_bytes || t->fd < 0 ||
+        t->identity->proxy.scheme == HF_PROXY_HTTPS) {
         return;
     }
     ssize_t n = recv(t->fd, head, sizeof head, MSG_PEEK | MSG_DONTWAIT);
@@ -359,6 +361,10 @@ void hf_connect_set_callbacks(hf_transfer *t) {
     c->curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, t->identity->loop);
     c->curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, on_ready);
     c->curl_easy_setopt(e, CURLOPT_PREREQDATA, t);
+    if (t->identity->proxy.url != NULL) {
+        t->why = calloc(1, CURL_ERROR_SIZE); /* without it, less is known */
+        c->curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->why);
+    }
     if (t->identity->proxy.url != NULL || t->identity->sessions.store != NULL) {
         t->sees_tls = c->curl_easy_setopt(e, CURLOPT_SSL_CTX_FUNCTION, on_tls) == 0;
         c->curl_easy_setopt(e, CURLOPT_SSL_CTX_DATA, t);

@@ -8,6 +8,9 @@
 #ifndef HF_CURLABI_H
 #define HF_CURLABI_H
 
+/* Bytes of what CURLOPT_ERRORBUFFER names. */
+#define CURL_ERROR_SIZE 256
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -6,12 +6,14 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "loop.h"
 #include "shape.h"
 #include "tcpstate.h"
 #include "transfer_parts.h"
+#include "urlsafe.h"
 
 /* libcurl's caps of a head and of one line in it (its http.h), in bytes. */
 #define HEAD_CAP ((size_t)300 * 1024)
@@ -137,6 +139,15 @@ static bool untrusted(const hf_transfer *t, int code) {
             info_long(t, CURLINFO_SSL_VERIFYRESULT) != NOT_VERIFIED);
 }
 
+/* Whether BoringSSL found no TLS where nobody had looked at the bytes before it: its
+ * error code is all that libcurl passes on of that, in words. */
+static bool met_garbage(const hf_transfer *t) {
+    enum { UNEXPECTED_RECORD = 0x100000e1, WRONG_VERSION_NUMBER = 0x100000f7 };
+    const char *at = t->why != NULL ? strstr(t->why, "error:10") : NULL;
+    unsigned long code = at != NULL ? strtoul(at + 6, NULL, 16) : 0;
+    return !t->tls_bytes && (code == UNEXPECTED_RECORD || code == WRONG_VERSION_NUMBER);
+}
+
 static bool is_full(const hf_transfer *t) {
     size_t most = t->resp->http_version == 20 ? H2_HEAD_CAP : HEAD_CAP - LINE_CAP;
     return t->resp->head.len > most;
@@ -160,7 +171,7 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .tunnel = proxied(t) && (t->url->tls || socks(t)),
                      .tls = hf_transfer_encrypted(t),
                      .tls_bytes = t->tls_bytes,
-                     .tls_garbage = t->tls_garbage,
+                     .tls_garbage = t->tls_garbage || met_garbage(t),
                      .got_bytes = t->got_bytes || t->heard,
                      .head_full = is_full(t),
                      .chunked = t->resp->chunked,
@@ -332,11 +343,28 @@ static bool refuse(hf_outcome *o, int type, const char *why) {
     return false;
 }
 
+/* Keeps the hop for the record, without a password that its Location holds. */
+static int note_hop(hf_transfer *t, const hf_url *next, const uint8_t *location,
+                    size_t n) {
+    hf_buf safe = hf_buf_make(SIZE_MAX / 4);
+    int rc = 0;
+    if (next->has_password) {
+        rc = hf_url_redact(location, n, &safe);
+        location = safe.data;
+        n = safe.len;
+    }
+    if (rc == 0) {
+        rc = hf_response_hop(t->resp, t->url->shown, is_get(t), location, n);
+    }
+    hf_buf_free(&safe);
+    return rc;
+}
+
 static bool take_hop(hf_transfer *t, hf_url *next, const uint8_t *location, size_t n,
                      hf_outcome *o) {
     hf_response *r = t->resp;
     bool to_get = turns_to_get(t, r->status);
-    if (hf_response_hop(r, t->url->shown, is_get(t), location, n) != 0) {
+    if (note_hop(t, next, location, n) != 0) {
         hf_url_free(next);
         hf_outcome_set(o, HF_T_OUT_OF_MEMORY, HF_P_HEADERS, HF_O_LOCAL, NULL);
         return false;

@@ -263,7 +263,9 @@ static int type_by_phase(const hf_ending *e, int *origin) {
 }
 
 static int type_of(const hf_ending *e, int *origin) {
-    if (e->due != HF_DUE_NONE || e->curl_code == CURLE_OPERATION_TIMEDOUT) {
+    bool late = e->due != HF_DUE_NONE || e->curl_code == CURLE_OPERATION_TIMEDOUT;
+    /* A proxy that has said no has done so, even if the page about it never ends. */
+    if (late && (e->due == HF_DUE_JOB || e->connectcode < 300)) {
         *origin = e->due == HF_DUE_JOB ? HF_O_LOCAL : *origin;
         return timeout_type(e);
     }

@@ -34,6 +34,7 @@ void hf_response_new_head(hf_response *r) {
     r->chunked = false;
     r->endless = false;
     r->head_cookies = 0;
+    r->interims = 0;
     r->location = r->content_type = (hf_range){0, 0};
 }
 
@@ -216,10 +217,13 @@ static bool split(const uint8_t *s, size_t n, hf_field *out) {
 
 int hf_response_header(hf_response *r, const uint8_t *line, size_t n) {
     if (r->block_done) { /* it was an interim one */
+        size_t bytes = r->interims + r->head.len;
         hf_response_new_head(r);
+        r->interims = bytes;
     }
     size_t at = r->head.len;
-    int rc = hf_buf_append(&r->head, line, n);
+    int rc = r->interims + at + n > r->head.max ? HF_EFULL
+                                                : hf_buf_append(&r->head, line, n);
     if (rc != 0) {
         return rc;
     }

@@ -24,7 +24,7 @@ typedef struct hf_hop {
     bool get;          /* it was asked for with GET */
     int32_t cookies;   /* Set-Cookie headers of the answers before it */
     uint32_t len;      /* bytes of location */
-    uint8_t *location; /* raw; owned, in one block with url */
+    uint8_t *location; /* raw, but for a password; owned, in one block with url */
 } hf_hop;
 
 /* What a proxy told with its refusal of CONNECT; texts are cut. */
@@ -51,7 +51,8 @@ typedef struct hf_response {
     bool strip;    /* a redirect crossed origins: sensitive headers stay away */
     hf_range location;
     hf_range content_type;
-    hf_buf head;
+    size_t interims;      /* bytes of the 1xx heads before this one */
+    hf_buf head;          /* within its bound the interim ones count, too */
     hf_buf encoding;      /* all Content-Encoding values, joined by ", " */
     hf_buf body;          /* decoded */
     uint64_t wire_size;   /* bytes of body before decoding */

@@ -13,21 +13,34 @@ bool hf_shard_asks_body(const hf_shard *s, const hf_request *r) {
            r->response->body.len > 0;
 }
 
-static bool policy_wants(const hf_shard *s, const hf_request *r) {
+/* Whether it ended in what policy may try again. */
+static bool has_failed(const hf_shard *s, const hf_request *r) {
     const hf_config *c = &s->settings->c;
     int type = r->outcome.type;
     int status = r->response != NULL ? r->response->status : 0;
-    if (s->stopping || r->cancelled) {
-        return false;
-    }
     if (type != HF_T_NONE) {
         return (c->retry_types >> type & 1) != 0;
     }
-    if (r->matched || hf_shard_asks_body(s, r)) {
-        return true;
+    return r->matched || (status >= 0 && status < 600 &&
+                          (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0);
+}
+
+static bool policy_wants(const hf_shard *s, const hf_request *r) {
+    return !s->stopping && !r->cancelled &&
+           (has_failed(s, r) || hf_shard_asks_body(s, r));
+}
+
+static void deny(hf_request *r, const char *why) {
+    size_t n = strnlen(why, sizeof r->denied - 1);
+    memcpy(r->denied, why, n);
+    r->denied[n] = '\0';
+}
+
+/* Says of what a stop leaves without another attempt that it was for the stop. */
+static void deny_for_stop(const hf_shard *s, hf_request *r) {
+    if (s->stopping && !r->cancelled && has_failed(s, r)) {
+        deny(r, "shutdown");
     }
-    return status >= 0 && status < 600 &&
-           (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
 }
 
 /* Whether policy closes gates for this status: it asks to see it then. */
@@ -186,6 +199,7 @@ void hf_shard_finish(hf_shard *s, hf_request *r, int64_t now) {
         /* Good news heals an exit; when there is no room for it, the next will do. */
         hf_shard_tell(s, r, HF_EV_NEWS, now);
     }
+    deny_for_stop(s, r);
     hf_shard_report(s, r, now);
 }
 
@@ -260,10 +274,9 @@ static void requeue(hf_shard *s, hf_request *r, bool again, int64_t now) {
 /* A record of it is out whose content nobody has looked at: one that says so follows.
  */
 static void report_unchecked(hf_shard *s, hf_request *r, int64_t now) {
-    static const char why[] = "unchecked";
     leave_policy(s, r);
     r->checked = true;
-    memcpy(r->denied, why, sizeof why);
+    deny(r, "unchecked");
     hf_shard_report(s, r, now);
 }
 
@@ -316,8 +329,7 @@ void hf_shard_verdict(hf_shard *s, const hf_verdict *v, int64_t now) {
         hf_outcome_set(&r->outcome, known ? v->type : HF_T_CANCELLED, HF_P_QUEUE,
                        HF_O_LOCAL, NULL);
     }
-    memcpy(r->denied, v->denied, sizeof r->denied);
-    r->denied[sizeof r->denied - 1] = '\0';
+    deny(r, v->denied);
     hf_shard_report(s, r, now);
 }
 
@@ -394,6 +406,7 @@ void hf_shard_end_admission(hf_shard *s, int64_t now) {
                 if (lacked || r->hopping || r->n_attempts == 0) {
                     hf_shard_drop(s, r, now); /* no attempt was made to its end */
                 } else {
+                    deny_for_stop(s, r);
                     hf_shard_report(s, r, now);
                 }
             }

@@ -62,6 +62,7 @@ void hf_transfer_free(hf_transfer *t) {
     }
     c->curl_easy_cleanup(t->easy);
     c->curl_slist_free_all(t->headers);
+    free(t->why);
     free(t);
 }
 

@@ -39,6 +39,7 @@ typedef struct hf_transfer {
     hf_decoder *decoder;        /* borrowed from the loop while a body is decoded */
     const hf_url *url;          /* of the running hop */
     struct curl_slist *headers; /* this hop's own list, or NULL */
+    char *why;                  /* libcurl's words; owned, NULL without a proxy */
     int64_t hop_start;          /* us */
     int64_t sent_at;            /* us, 0 = the request is not out yet */
     int64_t last_byte;          /* us of the last byte of the response */
@@ -69,7 +70,7 @@ typedef struct hf_transfer {
     bool sees_tls;  /* libcurl tells when a handshake begins */
     bool unsent;    /* the connection was of no use, so the request did not go out */
     bool tls_began; /* the TLS handshake with the site has begun */
-    bool tls_bytes; /* its peer has said something */
+    bool tls_bytes; /* its peer has said something, seen before libcurl had it */
     bool tls_garbage; /* which was no TLS */
     bool got_bytes;   /* of the response */
     bool discard;     /* the body is a redirect's */

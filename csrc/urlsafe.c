@@ -14,8 +14,8 @@ static bool is_slash(uint8_t c) {
     return c == '/' || c == '\\';
 }
 
-/* Offset behind "scheme:" and its slashes, or 0. A name before ':' without a slash
- * behind it counts as a user, as in `user:password@proxy`. */
+/* Offset behind "scheme:", its slashes and blanks among them, or 0. A name before ':'
+ * without a slash behind it counts as a user, as in `user:password@proxy`. */
 static size_t authority_start(const uint8_t *in, size_t n) {
     size_t i = 0;
     while (i < n && (is_alpha(in[i]) || is_digit(in[i]) || in[i] == '+' ||
@@ -27,7 +27,7 @@ static size_t authority_start(const uint8_t *in, size_t n) {
     } else {
         i = 0;
     }
-    while (i < n && is_slash(in[i])) {
+    while (i < n && (is_slash(in[i]) || in[i] <= 0x20)) {
         i++;
     }
     return i;

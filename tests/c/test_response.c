@@ -70,6 +70,21 @@ static void a_blank_line_ends_a_final_head_and_no_interim_one(void) {
     CHECK(!hf_response_next(&resp, &pos, &f));
 }
 
+static void interim_heads_count_within_the_bound(void) {
+    static const char hint[] = "HTTP/1.1 103 Early Hints\r\n";
+    fresh(3 * (sizeof hint + 1)); /* with the blank line, which has no NUL */
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 2; i++) {
+            CHECK_EQ(line(hint), 0);
+            CHECK_EQ(line("\r\n"), 0);
+        }
+        CHECK_EQ(line("HTTP/1.1 200 OK\r\n"), 0);
+        CHECK_EQ(line("A: bcdef\r\n"), 0);
+        CHECK_EQ(line("\r\n"), HF_EFULL);
+        hf_response_reset(&resp, 0); /* the next attempt counts anew */
+    }
+}
+
 static void a_field_that_looks_like_a_status_line_stays_a_field(void) {
     fresh(1 << 16);
     line("HTTP/1.1 200 OK\r\n");
@@ -251,6 +266,7 @@ static void any_bytes_are_taken(void) {
 int main(void) {
     RUN(status_lines_give_version_and_status);
     RUN(a_blank_line_ends_a_final_head_and_no_interim_one);
+    RUN(interim_heads_count_within_the_bound);
     RUN(a_field_that_looks_like_a_status_line_stays_a_field);
     RUN(order_and_duplicates_are_kept);
     RUN(a_folded_line_is_not_lost);

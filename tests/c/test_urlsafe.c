@@ -36,6 +36,10 @@ static void a_password_reads_as_stars(void) {
         {"http://u:/cret@h/", "http://u:***@h/"},
         {"http://u:\xff\n@h/", "http://u:***@h/"},
         {"ht\ttp://u:secret@h/", "ht\ttp://u:***@h/"},
+        {"http:/\t/u:secret@h/", "http:/\t/u:***@h/"},
+        {"http:/ /u:secret@h/", "http:/ /u:***@h/"},
+        {"http:\\\t\\u:secret@h/", "http:\\\t\\u:***@h/"},
+        {"http:// u:secret@h/", "http:// u:***@h/"},
         {"http//u:secret@h/", "http//u:***@h/"},
         {"h/u:se/cret@h/", "h/u:***@h/"},
     };

@@ -56,6 +56,22 @@ def test_a_rate_holds_for_those_who_were_sent_there(loops: int) -> None:
     assert sum(r.attempts[0].wait for r in results) > 2.0  # 0.05, 0.1 … 0.5
 
 
+def test_a_password_in_a_location_is_used_and_not_told() -> None:
+    def script(seen: Seen) -> Reply:
+        target = server.url.replace("//", "//user:s3cret@")
+        return (
+            Reply(302, (("Location", target + "/b"),)) if seen.path == "/a" else Reply()
+        )
+
+    with Scripted(script) as server:
+        (result,) = fetch_all([server.url + "/a"])
+    assert server.seen[1].headers["authorization"].startswith("Basic ")
+    assert result.status_code == 200
+    (hop,) = result.redirects
+    assert hop.location == server.url.replace("//", "//user:***@") + "/b"
+    assert b"s3cret" not in result.ndjson()
+
+
 def test_a_rate_holds_for_hops_within_a_host() -> None:
     def script(seen: Seen) -> Reply:
         last = seen.path.endswith("/3")

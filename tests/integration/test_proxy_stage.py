@@ -9,6 +9,7 @@ import truth
 from player import Player
 
 from hardfetch.testing import FaultSite, content
+from hardfetch.testing.model import Script
 from hardfetch.testing.peer import Peer
 
 PAGE = content.page(1024)
@@ -138,6 +139,70 @@ def test_a_limit_that_is_over_when_the_tunnel_begins(site: FaultSite) -> None:
         site, [truth.ask(site.fault("connect-silent"), timeout=0.000001)]
     )
     assert record["error"]["type"] == "timeout"
+
+
+def tunnels(end: bytes, *, at_once: bool) -> Script:
+    """A proxy that lets everybody through, to what answers a ClientHello with end."""
+
+    async def script(peer: Peer) -> None:
+        await peer.read_head()
+        await peer.send(b"HTTP/1.1 200 Fine\r\n\r\n" + (end if at_once else b""))
+        if not at_once:
+            await peer.read(5)  # of the ClientHello
+            await peer.send(end)
+        await peer.hold()
+
+    return script
+
+
+@pytest.mark.parametrize("alpn", ["", "http/1.1"], ids=["http", "https"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_no_tls_behind_a_good_tunnel_is_the_proxys(
+    site: FaultSite, alpn: str, at_once: bool
+) -> None:
+    # Many: libcurl may have read the answer before anybody could look at it.
+    noise = (b"<html>log in</html>", b"\0" * 300, b"HTTP/1.1 400 Bad\r\n\r\n") * 20
+    with Player() as player:
+        proxies = [player.serve(tunnels(n, at_once=at_once), alpn) for n in noise[:3]]
+        asked = [
+            {"url": f"https://127.0.0.1:{1000 + i}/", "proxy": proxies[i % 3]}
+            for i in range(len(noise))
+        ]
+        for record in truth.fetch(site, asked, breaker=0, timeout=20):
+            truth.expect(record, **by("tls_error", "proxy", "tls"))
+
+
+@pytest.mark.parametrize("alpn", ["", "http/1.1"], ids=["http", "https"])
+def test_an_alert_from_behind_a_tunnel_is_the_sites(site: FaultSite, alpn: str) -> None:
+    alert = b"\x15\x03\x01\0\2\2\x28"
+    with Player() as player:
+        proxy = player.serve(tunnels(alert, at_once=False), alpn)
+        asked = [
+            {"url": f"https://127.0.0.1:{n}/", "proxy": proxy} for n in range(1, 21)
+        ]
+        for record in truth.fetch(site, asked, breaker=0, timeout=20):
+            truth.expect(record, **by("tls_error", "site", "tls"))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Transfer-Encoding: chunked\r\n\r\n5\r\nabc",
+        b"Proxy-Authenticate: NTLM\r\nContent-Length: 1000\r\n\r\nabc",
+    ],
+)
+def test_a_407_is_one_although_its_page_never_ends(
+    site: FaultSite, head: bytes
+) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.read_head()
+        await peer.send(b"HTTP/1.1 407 No\r\n" + head)
+        await peer.hold()
+
+    with Player() as player:
+        asked = {"url": "https://127.0.0.1:1/", "proxy": player.serve(script)}
+        (record,) = truth.fetch(site, [asked], connect_timeout=CONNECT_LIMIT)
+    truth.expect(record, **AUTH)
 
 
 VARIABLES = ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy",

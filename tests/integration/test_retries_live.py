@@ -301,6 +301,32 @@ class TestExpressions:
             caller.join(30)
         assert len(found) == 4
         assert {r.status_code for r in found} <= {200, None}
+        assert not any(r.attempts[-1].retry_denied for r in found if r.attempts)
+
+    def test_a_stop_denies_what_failed_its_retries(self) -> None:
+        def refuse_slowly(seen: Seen) -> Reply:
+            return Reply(503, after=1.0) if "late" in seen.path else Reply(500)
+
+        class Patient(RetryPolicy):
+            def decide(self, failure: Failure) -> Decision:
+                assert failure.status in (500, 503)
+                return Retry(60.0)
+
+        found: list[Result] = []
+        with (
+            Scripted(refuse_slowly) as server,
+            Fetcher(retry=Patient()) as fetcher,
+        ):
+            urls = [f"{server.url}/{name}" for name in ("late", "early")]
+            caller = threading.Thread(target=lambda: found.extend(fetcher.map(urls)))
+            caller.start()
+            end = time.monotonic() + 30
+            while len(server.seen) < 2 and time.monotonic() < end:
+                time.sleep(0.01)
+            fetcher.stop(20)
+            caller.join(30)
+        told = {r.status_code: r.attempts[-1].retry_denied for r in found}
+        assert told == {500: "shutdown", 503: "shutdown"}
 
 
 class TestOwnPolicies:
