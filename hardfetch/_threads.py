@@ -13,12 +13,14 @@ from __future__ import annotations
 import _thread
 from typing import TYPE_CHECKING
 
+from hardfetch.errors import EngineError
+
 if TYPE_CHECKING:
     import threading
 
 
 def start(thread: threading.Thread) -> None:
-    """Start a thread. Raises RuntimeError when the system has none left."""
+    """Start a thread. Raises EngineError when the system has none left."""
     failed: list[BaseException] = []
     done = _thread.allocate_lock()
     done.acquire()
@@ -30,7 +32,11 @@ def start(thread: threading.Thread) -> None:
             failed.append(exc)
         done.release()
 
-    _thread.start_new_thread(go, ())
-    done.acquire()
-    if failed:
-        raise failed[0]
+    try:
+        _thread.start_new_thread(go, ())
+        done.acquire()
+        if failed:
+            raise failed[0]
+    except RuntimeError as exc:
+        remedy = "allow more processes or memory (ulimit -u, -v)"
+        raise EngineError(f"{exc}; {remedy}") from None

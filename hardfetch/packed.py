@@ -53,6 +53,9 @@ _LONG_ITEM = struct.Struct("<BIq")
 _LENGTH = struct.Struct("<I")
 _FIRST = struct.Struct("<IBI")  # a frame's length and its first item's head
 _PASSWORD = re.compile(rb"(://[^/?#\s:@\"]*:)[^/?#\s\"]*@")
+_SECRET = re.compile(  # a header's value as JSON, in an object or a pair, maybe cut
+    rb'(?i)("(?:(?:proxy-)?authorization|cookie)"\s*[:,]\s*")(?:[^"\\]|\\.)+'
+)
 
 TIMES = {
     "connect_timeout": TAG_CONNECT_TIMEOUT,
@@ -66,9 +69,14 @@ class Invalid(Exception):  # noqa: N818 - never leaves these two modules
     """Why an input is no request."""
 
 
-def mask_passwords(raw: bytes) -> bytes:
-    """Replace the password in every user info of raw by ***."""
-    return _PASSWORD.sub(rb"\1***@", raw) if b"@" in raw else raw
+def echo(raw: bytes) -> bytes:
+    """Return the item of an input that has no URL: its start, without secrets.
+
+    For the password in every user info and the values of headers that are credentials
+    it has ***.
+    """
+    masked = _PASSWORD.sub(rb"\1***@", raw) if b"@" in raw else raw
+    return item(TAG_INPUT, _SECRET.sub(rb"\1***", masked)[:MAX_ECHO])
 
 
 def item(tag: int, data: bytes) -> bytes:
@@ -100,7 +108,7 @@ def invalid_frame(reason: str, head: bytes = b"") -> bytes:
 def too_long_frame(start: bytes) -> bytes:
     """Return the frame of a line over MAX_LINE bytes that begins with start."""
     reason = f"the line is longer than {MAX_LINE >> 20} MiB"
-    return invalid_frame(reason, item(TAG_INPUT, mask_passwords(start)[:MAX_ECHO]))
+    return invalid_frame(reason, echo(start))
 
 
 def url_frame(data: bytes) -> bytes:

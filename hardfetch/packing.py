@@ -161,7 +161,9 @@ class Unpacked(io.RawIOBase):
             piece = next(self._pieces, None)
             if piece is None:
                 if self._read != self._whole:
-                    what = f"cut or broken behind byte {self._whole} of packed data"
+                    what = (
+                        f"cut or broken in the piece that starts at byte {self._whole}"
+                    )
                     raise OSError(errno.EIO, what, os.fspath(self._file.name))
                 return 0
             self._rest, end = memoryview(piece[0]), piece[1]

@@ -21,18 +21,17 @@ from hardfetch.packed import (
     MAX_LINE,
     OPTIONS,
     TAG_ID,
-    TAG_INPUT,
     TAG_META,
     TAG_URL,
     TIMES,
     Invalid,
     Memory,
+    echo,
     frame,
     invalid_frame,
     item,
     known_headers,
     limits,
-    mask_passwords,
     too_long_frame,
     url_frame,
 )
@@ -111,9 +110,10 @@ class Packer:
 
     def _odd(self, obj: Mapping[str, Any], raw: bytes | None) -> bytes:
         url = obj.get("url")
-        if type(url) is not str:
-            return self._refused(_no_url(obj), raw if raw is not None else _echo(obj))
-        return self._packed(url, obj)
+        if type(url) is str:
+            return self._packed(url, obj)
+        head = echo(raw if raw is not None else _shown(obj))
+        return invalid_frame(_no_url(obj), head + _told(obj)[0])
 
     def request(self, request: Request) -> bytes:
         """Return the frame of a Request."""
@@ -153,7 +153,7 @@ class Packer:
         return self._refused(reason, values.shown(obj).encode())
 
     def _refused(self, reason: str, raw: bytes) -> bytes:
-        return invalid_frame(reason, item(TAG_INPUT, mask_passwords(raw)[:MAX_ECHO]))
+        return invalid_frame(reason, echo(raw))
 
     def _known(
         self, given: dict[str, Any], dumps: Callable[[Any], bytes] = jsonio.dumps
@@ -172,14 +172,9 @@ class Packer:
         """Return the frame of any request, with the reason where it is refused."""
         data, reason = _url_bytes(url)
         # First of all, so that a refused request still has id and meta in its record.
-        told = item(TAG_URL, data)
-        for key, tag in _TOLD:
-            value = given.get(key)
-            if value is not None:
-                try:
-                    told += item(tag, jsonio.dumps(value))
-                except (jsonio.JsonEncodeError, RecursionError) as exc:
-                    reason = f"{key}: {exc}"
+        told, untold = _told(given)
+        told = item(TAG_URL, data) + told
+        reason = untold or reason
         if not reason:
             try:
                 return frame(told + self._options(given))
@@ -224,7 +219,20 @@ def _no_url(obj: Mapping[str, Any]) -> str:
     return f"url: give a string, not {type(obj['url']).__name__}"
 
 
-def _echo(obj: Mapping[str, Any]) -> bytes:
+def _told(given: Mapping[str, Any]) -> tuple[bytes, str]:
+    """Return what the record repeats of a request, packed, and why some of it can't."""
+    told, reason = b"", ""
+    for key, tag in _TOLD:
+        value = given.get(key)
+        if value is not None:
+            try:
+                told += item(tag, jsonio.dumps(value))
+            except (jsonio.JsonEncodeError, RecursionError) as exc:
+                reason = f"{key}: {exc}"
+    return told, reason
+
+
+def _shown(obj: Mapping[str, Any]) -> bytes:
     try:
         return jsonio.dumps(dict(obj))
     except (TypeError, RecursionError):

@@ -35,6 +35,7 @@ _METHODS = frozenset(
 _FORBIDDEN = re.compile(r"[\x00\r\n]")
 _PASSWORD = re.compile(r"((?:/|^['\"]|[,\s])[^/?#\s:@]*:)[^\s]*@")
 _MAX_DIGITS = 20  # no count is longer
+_LEAST = 1e-6  # seconds: the core counts microseconds, and 0 of them are no limit
 MAX_SECONDS = 31e6  # the core takes a year, and the hard limit comes on top
 _MAX_SIZE = 1 << 40  # the core takes no more
 _MAX_TOLD = 2000  # characters of what an exception says
@@ -47,14 +48,23 @@ def near_miss(name: str, names: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return value for a message, without passwords, cut to 80 characters."""
+    """Return value for a message, without passwords, cut to 80 characters.
+
+    Of what holds other values, as headers, only the kind is told.
+    """
+    holds = isinstance(value, (Mapping, list, tuple)) and value
     try:
-        text = repr(value)
+        text = f"this {type(value).__name__}" if holds else repr(value)
     except Exception:  # noqa: BLE001 - an integer with very many digits, or any __repr__
         text = f"this {type(value).__name__}"
-    text = _PASSWORD.sub(r"\1***@", text)
+    text = masked(text)
     text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def masked(text: str) -> str:
+    """Return text without passwords of URLs: a URL may stand where a path was meant."""
+    return _PASSWORD.sub(r"\1***@", text)
 
 
 def described(exc: BaseException) -> str:
@@ -87,7 +97,7 @@ def _refuse(name: str, value: Any, remedy: str) -> OptionError:
 
 
 def seconds(name: str, value: Any) -> float:
-    """Return seconds, greater than 0. Takes numbers and "0.3", "500ms", "2m"."""
+    """Return seconds, at least 1e-6. Takes numbers and "0.3", "500ms", "2m"."""
     remedy = 'give seconds greater than 0, as 0.3 or "2m"'
     number = value
     if isinstance(value, str):
@@ -100,7 +110,7 @@ def seconds(name: str, value: Any) -> float:
     # As it is: not every integer has a float. NaN and infinity fail here, too.
     if not 0 < number <= MAX_SECONDS:
         raise _refuse(name, value, remedy)
-    return float(number)
+    return max(float(number), _LEAST)
 
 
 def number(name: str, value: _Number, most: float = math.inf) -> _Number:
@@ -151,9 +161,11 @@ def flag(name: str, value: Any) -> bool:
 
 def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Return value, which must be one of allowed."""
-    if not isinstance(value, str) or value not in allowed:
-        hint = near_miss(value, allowed) if isinstance(value, str) else ""
-        raise _refuse(name, value, f"give one of {', '.join(allowed)}{hint}")
+    listed = ", ".join(allowed)
+    if not isinstance(value, str):
+        raise _refuse(name, value, f"give a string, one of {listed}")
+    if value not in allowed:
+        raise _refuse(name, value, f"give one of {listed}{near_miss(value, allowed)}")
     return value
 
 

@@ -452,15 +452,24 @@ class Calls:
 
 
 class TestInterrupts:
-    def test_a_hang_up_loads_the_proxies_again_only_where_there_is_a_file(self) -> None:
+    def test_a_hang_up_loads_proxies_again_or_ends_or_is_ignored(self) -> None:
         before = signal.getsignal(signal.SIGHUP)
         engine = Calls()
-        with Interrupts(Calls(), engine, 1.0):
+        try:
+            with Interrupts(Calls(), engine, 1.0, reloads=True):
+                signal.raise_signal(signal.SIGHUP)
+            assert engine.stops == [()]
+            with Interrupts(Calls(), engine, 1.0) as interrupts:
+                signal.raise_signal(signal.SIGHUP)
+            assert engine.stops == [(), (1.0,)]
+            assert interrupts.count == 1
             assert signal.getsignal(signal.SIGHUP) == before
-        with Interrupts(Calls(), engine, 1.0, reloads=True):
-            signal.raise_signal(signal.SIGHUP)
-        assert engine.stops == [()]
-        assert signal.getsignal(signal.SIGHUP) == before
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup has it
+            with Interrupts(Calls(), engine, 1.0):
+                signal.raise_signal(signal.SIGHUP)
+            assert len(engine.stops) == 2
+        finally:
+            signal.signal(signal.SIGHUP, before)
 
     def test_the_first_signal_drains_and_the_second_aborts(
         self, monkeypatch: pytest.MonkeyPatch

@@ -80,6 +80,7 @@ def test_what_is_no_time_is_refused_with_the_options_name(
         ("1h", 3600.0),
         (".5", 0.5),
         ("1 s", 1),
+        ("4e-7", 1e-6),  # a microsecond is the least that the core counts
     ],
 )
 def test_times_are_read_from_text(text: str, value: float) -> None:

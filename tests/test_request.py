@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import struct
@@ -336,11 +337,42 @@ def test_an_invalid_request_keeps_its_id_and_meta(packer: Packer) -> None:
     ]
 
 
+@pytest.mark.parametrize("start", ['"ulr":"http://x/",', '"url":5,', '"url":null,', ""])
+def test_a_request_without_a_url_keeps_its_id_and_meta(
+    packer: Packer, start: str
+) -> None:
+    line = f'{{{start}"id":3,"meta":[1]}}'.encode()
+    for frame in packer.line(line), packer.mapping(json.loads(line)):
+        given = unpack(frame)
+        assert given[0][0] == "TAG_INPUT"
+        assert given[1:-1] == [("TAG_ID", b"3"), ("TAG_META", b"[1]")]
+
+
 def test_a_line_that_is_echoed_hides_its_passwords(packer: Packer) -> None:
     line = b'{"ulr":"http://u:s3cret@h/","proxy":"socks5://v:s3cret@p:1"}'
     kind, echoed = unpack(packer.line(line))[0]
     assert kind == "TAG_INPUT"
     assert echoed == b'{"ulr":"http://u:***@h/","proxy":"socks5://v:***@p:1"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('{"headers":{"Authorization":"Bearer S"}}', '"Authorization":"***"}}'),
+        ('{"url":"http://h/","headers":{"COOKIE" : "a=S"}', '"COOKIE" : "***"}'),
+        ('{"headers":[["proxy-authorization", "S\\"S"]]', '", "***"]]'),
+        ('{"id":1,"headers":{"cookie":"a=b; SSS', '{"cookie":"***'),
+        ('{"headers":{"Cookie":"S\\', '"Cookie":"***\\'),
+        ('{"headers":{"Set-Cookie":"a","x":"cookie"}}', '"a","x":"cookie"}}'),
+    ],
+)
+def test_a_line_that_is_echoed_hides_its_credentials(
+    packer: Packer, line: str, shown: str
+) -> None:
+    kind, echoed = unpack(packer.line(line.encode()))[0]
+    assert kind == "TAG_INPUT"
+    assert echoed.decode().endswith(shown)
+    assert "S" not in echoed.decode().replace("Set", "")
 
 
 def test_packing_a_line_is_cheap(packer: Packer) -> None:

@@ -27,7 +27,7 @@ from hardfetch.sinks import status_of
 if TYPE_CHECKING:
     from hardfetch.summary import Summary
 
-_STDOUT = 1
+_STDIN, _STDOUT = 0, 1
 _DATA_MOST = 256 << 20  # bytes of a body, which every request holds in memory
 _READ = 64 << 10  # bytes of input at a time; the estimate of the total is no finer
 
@@ -73,7 +73,9 @@ def fetch(ctx: click.Context, /, sources: tuple[str, ...], **given: Any) -> int:
 
 def _io_text(error: OSError) -> str:
     reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename else reason
+    return (
+        f"{values.masked(str(error.filename))}: {reason}" if error.filename else reason
+    )
 
 
 def _usage_error(ctx: click.Context, error: OptionError) -> click.UsageError:
@@ -93,7 +95,8 @@ def _part_of_data(text: str) -> bytes:
     try:
         return values.read_file(Path(text[1:]), _DATA_MOST)
     except OSError as error:
-        reason = f"data: {text[1:]!r} can't be read: {error.strerror}"
+        name = values.masked(repr(text[1:]))
+        reason = f"data: {name} can't be read: {error.strerror}"
         raise OptionError(reason) from None
 
 
@@ -117,13 +120,16 @@ class _Command:
         """Fetch everything and return the exit code."""
         self._read_data()
         drain = self._drain()
-        if self._output == "-" and _STDOUT in (self._ctx.obj or ()):
+        closed = self._ctx.obj or ()
+        if self._output == "-" and _STDOUT in closed:
             raise SinkError(errno.EBADF, "stdout is closed")
+        if _STDIN in closed and "-" in (self._names or "-"):
+            raise SourceError("'-' can't be read: stdin is closed")
         with Sources(self._names) as sources, Fetcher(**self._options) as fetcher:
             self._refuse_own_files(sources)
             with SummaryFile(self._summary) as report:
                 self._prepare_descriptors(fetcher)
-                self._tell_of_output(fetcher)
+                self._warn(fetcher)
                 with Interrupts(
                     sources, fetcher, drain, reloads="proxy_file" in self._options
                 ) as interrupts:
@@ -133,17 +139,21 @@ class _Command:
             console.say(summary_text(summary), patience=1.0)
         return exits.INTERRUPTED if interrupts.count else exits.OK
 
-    def _tell_of_output(self, fetcher: Fetcher) -> None:
-        """Say what is lost of an earlier output, and what this one will lack."""
+    def _warn(self, fetcher: Fetcher) -> None:
+        """Say what an option fails to do, and what is lost of an earlier output."""
         status = None if self._output == "-" else status_of(self._output)
         regular = status is None or stat.S_ISREG(status.st_mode)
-        if self._quiet or self._output == "-" or not regular:
+        if self._quiet:
+            return
+        if fetcher.options.allow_net and not fetcher.options.deny_private:
+            console.say("hardfetch: --allow-net does nothing without --deny-private")
+        if self._output == "-" or not regular:
             return
         if status is not None and status.st_size and not self._resume:
             size = format_size(status.st_size)
             console.say(
                 f"hardfetch: {self._output}: emptied of the {size} that it held; "
-                "with the same inputs --resume would have gone on from there"
+                "with --resume a run goes on from its own records"
             )
         lacking = missing_fields(fetcher.options)
         if lacking:

@@ -2,7 +2,8 @@
 
 The first one stops admission and lets fetches in flight end within the drain time; the
 second one aborts them. What is finished is still written, unless nobody reads it: then
-the process ends without. With a list of proxies in a file, SIGHUP reads it again.
+the process ends without. With a list of proxies in a file, SIGHUP reads it again; where
+it is ignored, as under nohup, it stays so.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Interrupts:
     ) -> None:
         """Take what is to be stopped; drain is seconds.
 
-        With `reloads` SIGHUP is heard too; else it ends the process as ever.
+        With `reloads` SIGHUP has the proxies read again and ends nothing.
         """
         self.count = 0  # signals so far
         self._source = source
@@ -50,8 +51,9 @@ class Interrupts:
         """Put the handlers in place."""
         for number in early.SIGNALS:
             self._before[number] = signal.signal(number, self._handle)
-        if self._reloads:
-            self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._hang_up)
+        if self._reloads or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            handler = self._hang_up if self._reloads else self._handle
+            self._before[signal.SIGHUP] = signal.signal(signal.SIGHUP, handler)
         early.check()  # from here on none can be missed
         return self
 

@@ -10,7 +10,7 @@ import stat
 import threading
 from typing import TYPE_CHECKING
 
-from hardfetch import jsonio
+from hardfetch import jsonio, values
 from hardfetch.packing import Unpacked, packing_of
 
 if TYPE_CHECKING:
@@ -92,7 +92,8 @@ class Sources(io.RawIOBase):
             if isinstance(error, FileNotFoundError):
                 hint = "; a URL starts with http:// or https://"
             reason = error.strerror or str(error)
-            raise SourceError(f"{name!r} can't be read: {reason}{hint}") from None
+            shown = values.masked(repr(name))
+            raise SourceError(f"{shown} can't be read: {reason}{hint}") from None
         regular = stat.S_ISREG(status.st_mode)
         packing = packing_of(name) if regular else None
         if packing is not None:

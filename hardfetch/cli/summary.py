@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-from hardfetch import jsonio
+from hardfetch import jsonio, values
 from hardfetch.cli import console
 from hardfetch.cli.units import format_count, format_rate, format_size, format_time
 from hardfetch.errors import OptionError, SinkError
@@ -40,7 +40,8 @@ class SummaryFile:
                     str(self._path), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666
                 )
             except OSError as error:
-                reason = f"summary: {self._path!r} can't be written: {error.strerror}"
+                name = values.masked(repr(self._path))
+                reason = f"summary: {name} can't be written: {error.strerror}"
                 raise OptionError(reason) from None
         return self
 

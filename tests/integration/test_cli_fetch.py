@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripted import Reply, Scripted
 from strict import read as records
 
 from hardfetch.testing import FaultSite
@@ -353,6 +354,36 @@ class TestOutputsThatFail:
         assert b"stdout is closed" in done.stderr
         assert site.hits("http") == before
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ("u:s3cret@h/x",),
+            ("http//u:s3cret@h/",),
+            ("http://127.0.0.1:1/", "--summary", "http://u:s3cret@h/x"),
+            ("http://127.0.0.1:1/", "-d", "@u:s3cret@"),
+        ],
+    )
+    def test_a_url_where_a_path_was_meant_keeps_its_password(
+        self, arguments: tuple[str, ...]
+    ) -> None:
+        code, out, err = run("fetch", *arguments)
+        assert code in (2, 4)
+        assert out == b""
+        assert "***@h" in err or "***@'" in err
+        assert "s3cret" not in err
+
+    @pytest.mark.parametrize("sources", [(), ("-",)])
+    def test_a_closed_stdin_is_no_empty_input(self, sources: tuple[str, ...]) -> None:
+        done = subprocess.run(
+            ["/bin/sh", "-c", 'exec "$@" <&-', "sh", *HARDFETCH, "fetch", *sources],
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert done.stdout == b""
+        assert b"stdin is closed" in done.stderr
+
     def test_a_closed_stdout_does_not_matter_with_another_output(
         self, site: FaultSite, tmp_path: Path
     ) -> None:
@@ -414,6 +445,30 @@ class TestSignals:
         told = json.loads((tmp_path / "s").read_bytes())
         assert told["interrupted"] is True
         assert told["records"] == len(found)
+
+    def test_a_terminal_that_hangs_up_is_one(self) -> None:
+        with (
+            Scripted(lambda _: Reply(after=0.5)) as server,
+            started("fetch", server.url) as process,
+        ):
+            wait_until(lambda: len(server.seen) > 0, "no fetch began")
+            process.send_signal(signal.SIGHUP)
+            out, err = process.communicate(timeout=LIMIT)
+        assert process.returncode == 3, err
+        assert [record["status_code"] for record in records(out)] == [200]
+
+    def test_a_failure_that_waits_for_a_retry_says_why_there_was_none(self) -> None:
+        with (
+            Scripted(lambda _: Reply(503, (("Retry-After", "60"),))) as server,
+            started("fetch", server.url, "--retries", "9") as process,
+        ):
+            wait_until(lambda: len(server.seen) > 0, "no fetch began")
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=LIMIT)
+        assert process.returncode == 3, err
+        (record,) = records(out)
+        assert record["status_code"] == 503
+        assert record["attempts"][-1]["retry_denied"] == "shutdown"
 
     def test_the_second_ends_it_with_whole_lines(
         self, site: FaultSite, tmp_path: Path
