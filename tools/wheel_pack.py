@@ -28,7 +28,7 @@ _DEFLATED, _VERSION, _UNIX = 8, 20, 3 << 8
 @cache
 def _deflate(data: bytes) -> bytes:
     """Return a raw deflate stream. Cached: the wheels differ in few files."""
-    return zopfli.zlib.compress(data, numiterations=15)[2:-4]
+    return zopfli.zlib.compress(data, numiterations=60, blocksplittingmax=0)[2:-4]
 
 
 def _stamp(epoch: int) -> tuple[int, int]:
