@@ -53,8 +53,10 @@ _LONG_ITEM = struct.Struct("<BIq")
 _LENGTH = struct.Struct("<I")
 _FIRST = struct.Struct("<IBI")  # a frame's length and its first item's head
 _PASSWORD = re.compile(rb"(://[^/?#\s:@\"]*:)[^/?#\s\"]*@")
-_SECRET = re.compile(  # a header's value as JSON, in an object or a pair, maybe cut
-    rb'(?i)("(?:(?:proxy-)?authorization|cookie)"\s*[:,]\s*")(?:[^"\\]|\\.)+'
+# Header values in objects, pairs and "Name: value", quoted in any way, maybe cut.
+_SECRET = re.compile(
+    rb"""(?i)((?:authorization|cookie)["']?\s*[:,]\s*)"""
+    rb"""(?:"(?:[^"\\]|\\.)*|'(?:[^'\\]|\\.)*|[^"'\s](?:[^"\\]|\\.)*)"""
 )
 
 TIMES = {

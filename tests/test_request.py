@@ -358,12 +358,15 @@ def test_a_line_that_is_echoed_hides_its_passwords(packer: Packer) -> None:
 @pytest.mark.parametrize(
     ("line", "shown"),
     [
-        ('{"headers":{"Authorization":"Bearer S"}}', '"Authorization":"***"}}'),
-        ('{"url":"http://h/","headers":{"COOKIE" : "a=S"}', '"COOKIE" : "***"}'),
-        ('{"headers":[["proxy-authorization", "S\\"S"]]', '", "***"]]'),
-        ('{"id":1,"headers":{"cookie":"a=b; SSS', '{"cookie":"***'),
-        ('{"headers":{"Cookie":"S\\', '"Cookie":"***\\'),
-        ('{"headers":{"Set-Cookie":"a","x":"cookie"}}', '"a","x":"cookie"}}'),
+        ('{"headers":{"Authorization":"Bearer S"}}', '"Authorization":***"}}'),
+        ('{"url":"http://h/","headers":{"COOKIE" : "a=S"}', '"COOKIE" : ***"}'),
+        ('{"headers":[["proxy-authorization", "S\\"S"]]', '", ***"]]'),
+        ('{"headers":["Cookie: a=\'S\'; S", "X: y"]', '["Cookie: ***", "X: y"]'),
+        ('{"headers":{"Cookie":"a=\'S\'; S"}', '"Cookie":***"}'),
+        ("{'headers': {'Authorization': 'Basic S'}}", "'Authorization': ***'}}"),
+        ('{"id":1,"headers":{"cookie":"a=b; SSS', '{"cookie":***'),
+        ('{"headers":{"Cookie":"S\\', '"Cookie":***\\'),
+        ('{"headers":{"Accept":"a/b"},"x":"y"}', '"Accept":"a/b"},"x":"y"}'),
     ],
 )
 def test_a_line_that_is_echoed_hides_its_credentials(
@@ -372,7 +375,7 @@ def test_a_line_that_is_echoed_hides_its_credentials(
     kind, echoed = unpack(packer.line(line.encode()))[0]
     assert kind == "TAG_INPUT"
     assert echoed.decode().endswith(shown)
-    assert "S" not in echoed.decode().replace("Set", "")
+    assert b"S" not in echoed
 
 
 def test_packing_a_line_is_cheap(packer: Packer) -> None:
