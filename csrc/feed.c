@@ -96,7 +96,7 @@ static int take_line(hf_engine *e, const uint8_t *p, size_t len, batch *b) {
     if (line.n == 0) {
         return 0;
     }
-    if (*line.p == '{') {
+    if (hf_line_is_json(line)) {
         return HF_EAGAIN;
     }
     if (skipped(e)) {

@@ -63,6 +63,12 @@ hf_slice hf_line_trim(const uint8_t *line, size_t n) {
     return (hf_slice){line, n > 0 && *line == '#' ? 0 : (uint32_t)n};
 }
 
+bool hf_line_is_json(hf_slice line) {
+    const uint8_t *p = line.p;
+    return line.n > 0 && (p[0] == '{' || p[0] == '"' ||
+                          (p[0] == '[' && line.n > 1 && (p[1] == '{' || p[1] == '"')));
+}
+
 size_t hf_line_kept(size_t n) {
     return n <= HF_URL_MAX ? n : INPUT_CAP;
 }

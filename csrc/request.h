@@ -123,6 +123,9 @@ hf_request *hf_request_unpack(const hf_settings *s, const uint8_t *items, size_t
 /* A line without the blanks around it; empty when it is blank or a comment. */
 hf_slice hf_line_trim(const uint8_t *line, size_t n);
 
+/* Whether a trimmed line is JSON or was meant so: no URL begins like it. */
+bool hf_line_is_json(hf_slice line);
+
 /* How many bytes of a line of n bytes its request keeps as its input. */
 size_t hf_line_kept(size_t n);
 

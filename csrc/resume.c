@@ -278,7 +278,7 @@ int hf_resume_lines(hf_resume *r, const uint8_t *data, size_t len, size_t *used)
             return 0;
         }
         hf_slice in = hf_line_trim(line, (size_t)(nl - line));
-        if (in.n > 0 && *in.p == '{') {
+        if (hf_line_is_json(in)) {
             return HF_EAGAIN;
         }
         in.n = (uint32_t)hf_line_kept(in.n);

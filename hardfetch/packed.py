@@ -52,7 +52,7 @@ _ITEM = struct.Struct("<BI")
 _LONG_ITEM = struct.Struct("<BIq")
 _LENGTH = struct.Struct("<I")
 _FIRST = struct.Struct("<IBI")  # a frame's length and its first item's head
-_PASSWORD = re.compile(rb"(://[^/?#\s:@\"]*:)[^/?#\s\"]*@")
+_PASSWORD = re.compile(rb"(://[^/?#\s:@\"]*:)[^/?#\s\"]*(?:@|$)")
 # Header values in objects, pairs and "Name: value", quoted in any way, maybe cut.
 _SECRET = re.compile(
     rb"""(?i)((?:authorization|cookie)["']?\s*[:,]\s*)"""
@@ -77,7 +77,7 @@ def echo(raw: bytes) -> bytes:
     For the password in every user info and the values of headers that are credentials
     it has ***.
     """
-    masked = _PASSWORD.sub(rb"\1***@", raw) if b"@" in raw else raw
+    masked = _PASSWORD.sub(rb"\1***@", raw)
     return item(TAG_INPUT, _SECRET.sub(rb"\1***", masked)[:MAX_ECHO])
 
 

@@ -79,6 +79,10 @@ REQUEST_KEYS = REQUEST_OPTIONS | {"url", "body_base64"}  # of a JSON line
 TIME_OPTIONS = frozenset(TIMES) | {"timeout", "hard_timeout"}
 
 
+_JSON = ("{", '"', '["', "[{")  # as hf_line_is_json of csrc/request.h
+_JSON_BYTES = tuple(start.encode() for start in _JSON)
+
+
 class Packer:
     """Packs inputs for the core, with the limits of one Fetcher.
 
@@ -136,14 +140,15 @@ class Packer:
     def item(self, obj: object) -> bytes:
         """Return the frame of one input of any kind that `Fetcher.map` takes."""
         if isinstance(obj, str):
-            if not obj.startswith("{"):
+            if not obj.startswith(_JSON):
                 return self.plain(obj.strip())
             obj = obj.encode("utf-8", "surrogatepass")
         if isinstance(obj, (bytes, bytearray, memoryview)):
             raw = bytes(obj).rstrip(b"\r\n")
             if len(raw) > MAX_LINE:
                 return too_long_frame(raw)
-            return self.line(raw) if raw[:1] == b"{" else self._packed(raw.strip(), {})
+            json = raw.startswith(_JSON_BYTES)
+            return self.line(raw) if json else self._packed(raw.strip(), {})
         if isinstance(obj, Request):
             return self.request(obj)
         if isinstance(obj, Mapping):

@@ -367,12 +367,16 @@ def test_a_line_that_is_echoed_hides_its_passwords(packer: Packer) -> None:
         ('{"id":1,"headers":{"cookie":"a=b; SSS', '{"cookie":***'),
         ('{"headers":{"Cookie":"S\\', '"Cookie":***\\'),
         ('{"headers":{"Accept":"a/b"},"x":"y"}', '"Accept":"a/b"},"x":"y"}'),
+        ('"Authorization": "Basic S",', '"Authorization": ***",'),
+        ('["http://u:S@h/"]', '["http://u:***@h/"]'),
+        ('[{"url":"http://u:S@h/"}]', '[{"url":"http://u:***@h/"}]'),
+        ('{"url":"http://u:S', '{"url":"http://u:***@'),
     ],
 )
 def test_a_line_that_is_echoed_hides_its_credentials(
     packer: Packer, line: str, shown: str
 ) -> None:
-    kind, echoed = unpack(packer.line(line.encode()))[0]
+    kind, echoed = unpack(packer.item(line))[0]
     assert kind == "TAG_INPUT"
     assert echoed.decode().endswith(shown)
     assert b"S" not in echoed

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import stat
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -23,9 +25,7 @@ from hardfetch.errors import EngineError, OptionError, SinkError
 from hardfetch.fetcher import Fetcher
 from hardfetch.resume import missing_fields
 from hardfetch.sinks import status_of
-
-if TYPE_CHECKING:
-    from hardfetch.summary import Summary
+from hardfetch.summary import Summary
 
 _STDIN, _STDOUT = 0, 1
 _DATA_MOST = 256 << 20  # bytes of a body, which every request holds in memory
@@ -133,7 +133,7 @@ class _Command:
                 with Interrupts(
                     sources, fetcher, drain, reloads="proxy_file" in self._options
                 ) as interrupts:
-                    summary = self._fetch(sources, fetcher)
+                    summary = self._fetch(sources, fetcher, report)
                 report.write(summary)
         if not self._quiet:
             console.say(summary_text(summary), patience=1.0)
@@ -162,13 +162,25 @@ class _Command:
                 + " and ".join(lacking)
             )
 
-    def _fetch(self, sources: Sources, fetcher: Fetcher) -> Summary:
+    def _fetch(
+        self, sources: Sources, fetcher: Fetcher, report: SummaryFile
+    ) -> Summary:
+        began, cpu = time.monotonic(), time.process_time()
         try:
             return self._run(sources, fetcher)
-        except SinkError:
-            raise
-        except OSError:
-            self.records = fetcher.stats().records
+        except OSError as error:
+            stats = fetcher.stats()
+            if not isinstance(error, SinkError):
+                self.records = stats.records
+            with contextlib.suppress(OSError):  # the first error is the one to tell
+                report.write(
+                    Summary.of(
+                        stats,
+                        elapsed=time.monotonic() - began,
+                        cpu=time.process_time() - cpu,
+                        interrupted=False,
+                    )
+                )
             raise
 
     def _run(self, sources: Sources, fetcher: Fetcher) -> Summary:

@@ -341,6 +341,26 @@ class TestOutputsThatFail:
             assert process.wait(LIMIT) == 4
             assert process.stderr.read() == b""
 
+    def test_the_summary_is_written_where_the_output_fails_or_a_source_breaks_off(
+        self, site: FaultSite, tmp_path: Path
+    ) -> None:
+        summary = tmp_path / "s"
+        summary.write_text('{"records": "of an earlier run"}' + " " * 10_000)
+        urls = tmp_path / "urls"
+        urls.write_text((site.url("/30k") + "\n") * 400)
+        code, _, err = run(
+            "fetch", str(urls), "--summary", str(summary), "-o", "/dev/full"
+        )
+        assert code == 4, err
+        assert json.loads(summary.read_bytes())["inputs"] > 0
+        cut = tmp_path / "cut.gz"
+        cut.write_bytes(gzip.compress((site.url("/1k") + "\n").encode() * 5)[:-6])
+        code, _, err = run(
+            "fetch", str(cut), "--summary", str(summary), "-o", str(tmp_path / "o")
+        )
+        assert code == 1, err
+        assert json.loads(summary.read_bytes())["records"] == 5
+
     def test_a_closed_stdout_is_told(self, site: FaultSite) -> None:
         before = site.hits("http")
         command = 'exec "$@" >&-'

@@ -128,6 +128,8 @@ class TestRun:
             json.dumps({"url": url, "id": {"a": ['}"']}, "meta": [1]}).encode(),
             b"{broken",
             b'{"id": 3}',
+            b'["http://user:secret@127.0.0.1:1/"]',
+            b'  "Cookie": "a=secret",',
             b"http://user:secret@127.0.0.1:1/",
             b"http://127.0.0.1:1/\xff\xe9",
             'http://127.0.0.1:1/é"\\'.encode(),
@@ -141,9 +143,9 @@ class TestRun:
         out = tmp_path / "out.ndjson"
         with Fetcher(retries=0) as once:
             first = once.run(path, out)
-        assert first.inputs == 12
+        assert first.inputs == 14
         again = fetcher.run(path, out, resume=True)
-        assert (again.skipped, again.records) == (12, 0)
+        assert (again.skipped, again.records) == (14, 0)
 
     @pytest.mark.parametrize("name", ["out.ndjson", "out.ndjson.gz", "out.ndjson.zst"])
     def test_a_torn_end_is_cut(
