@@ -274,8 +274,8 @@ int hf_engine_resume(hf_engine *e);
 int hf_engine_skip(hf_engine *e, const uint8_t *bitmap, uint64_t nbits);
 
 /* Takes lines of input. Blank lines and those that start with '#' are passed over; each
- * other line gets the next seq. Stops in front of a line that starts with '{' and in
- * front of an unfinished last line, unless last is 1.
+ * other line gets the next seq. Stops in front of a line of JSON (it starts with '{',
+ * '"', '["' or '[{') and in front of an unfinished last line, unless last is 1.
  * Thread: one at a time with hf_engine_submit.  Blocks: no.
  * Returns 0 when all was taken or more input is needed; HF_EAGAIN when the next line is
  * JSON; HF_EFULL when the window is full. *used tells the bytes taken in each case.

@@ -8,15 +8,14 @@
 #ifndef HF_CURLABI_H
 #define HF_CURLABI_H
 
-/* Bytes of what CURLOPT_ERRORBUFFER names. */
-#define CURL_ERROR_SIZE 256
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include "err.h"
+
+#define CURL_ERROR_SIZE 256 /* bytes of what CURLOPT_ERRORBUFFER names */
 
 typedef struct hf_CURL CURL;
 typedef struct hf_CURLM CURLM;

@@ -170,7 +170,6 @@ static void fill_ending(hf_transfer *t, int code, int due, hf_ending *e) {
                      .socks = socks(t),
                      .tunnel = proxied(t) && (t->url->tls || socks(t)),
                      .tls = hf_transfer_encrypted(t),
-                     .tls_bytes = t->tls_bytes,
                      .tls_garbage = t->tls_garbage || met_garbage(t),
                      .got_bytes = t->got_bytes || t->heard,
                      .head_full = is_full(t),

@@ -59,8 +59,7 @@ typedef struct hf_ending {
     bool tunnel;         /* a CONNECT or SOCKS tunnel carries the exchange */
     bool untrusted;      /* the certificate was not accepted */
     bool tls;            /* bytes on the connection are TLS records */
-    bool tls_bytes;      /* the TLS peer has sent something during the handshake */
-    bool tls_garbage;    /* and its first bytes were no TLS record */
+    bool tls_garbage;    /* the TLS peer's first bytes were no TLS record */
     bool got_bytes;      /* some byte of a response came */
     bool head_full;      /* the head came close to libcurl's own cap */
     bool chunked;        /* its body comes in chunks */

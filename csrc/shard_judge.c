@@ -13,16 +13,19 @@ bool hf_shard_asks_body(const hf_shard *s, const hf_request *r) {
            r->response->body.len > 0;
 }
 
+static bool is_retried(const hf_shard *s, int status) {
+    const hf_config *c = &s->settings->c;
+    return status >= 0 && status < 600 &&
+           (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
+}
+
 /* Whether it ended in what policy may try again. */
 static bool has_failed(const hf_shard *s, const hf_request *r) {
-    const hf_config *c = &s->settings->c;
     int type = r->outcome.type;
-    int status = r->response != NULL ? r->response->status : 0;
     if (type != HF_T_NONE) {
-        return (c->retry_types >> type & 1) != 0;
+        return (s->settings->c.retry_types >> type & 1) != 0;
     }
-    return r->matched || (status >= 0 && status < 600 &&
-                          (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0);
+    return r->matched || is_retried(s, r->response != NULL ? r->response->status : 0);
 }
 
 static bool policy_wants(const hf_shard *s, const hf_request *r) {
@@ -45,9 +48,7 @@ static void deny_for_stop(const hf_shard *s, hf_request *r) {
 
 /* Whether policy closes gates for this status: it asks to see it then. */
 static bool is_gate(const hf_shard *s, int status) {
-    const hf_config *c = &s->settings->c;
-    return (status == 429 || status == 503) &&
-           (c->retry_statuses[status / 8] >> (status % 8) & 1) != 0;
+    return (status == 429 || status == 503) && is_retried(s, status);
 }
 
 /* What an end says about the exit, as proxy_mark of hardfetch/classify.py has it. */

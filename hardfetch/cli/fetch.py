@@ -73,9 +73,8 @@ def fetch(ctx: click.Context, /, sources: tuple[str, ...], **given: Any) -> int:
 
 def _io_text(error: OSError) -> str:
     reason = error.strerror or str(error)
-    return (
-        f"{values.masked(str(error.filename))}: {reason}" if error.filename else reason
-    )
+    name = values.masked(str(error.filename or ""))
+    return f"{name}: {reason}" if name else reason
 
 
 def _usage_error(ctx: click.Context, error: OptionError) -> click.UsageError:

@@ -40,7 +40,6 @@ static hf_outcome classify(const row *r) {
                    .tunnel = (r->facts & T) != 0,
                    .untrusted = r->code == CURLE_PEER_FAILED_VERIFICATION,
                    .tls = (r->facts & K) != 0,
-                   .tls_bytes = (r->facts & X) != 0,
                    .tls_garbage = (r->facts & X) != 0,
                    .got_bytes = (r->facts & (G | B)) != 0,
                    .body_started = (r->facts & B) != 0,

@@ -32,6 +32,21 @@ def quick(**options: Any) -> RetryPolicy:
     )
 
 
+def stopped(
+    fetcher: Fetcher, server: Scripted, urls: list[str], drain: float
+) -> list[Result]:
+    """What `map` gives that is stopped once the server has seen as many requests."""
+    found: list[Result] = []
+    caller = threading.Thread(target=lambda: found.extend(fetcher.map(urls)))
+    caller.start()
+    end = time.monotonic() + 30
+    while len(server.seen) < len(urls) and time.monotonic() < end:
+        time.sleep(0.01)
+    fetcher.stop(drain)
+    caller.join(30)
+    return found
+
+
 class TestWhatIsRetried:
     @pytest.mark.parametrize(
         "first",
@@ -285,20 +300,11 @@ class TestExpressions:
         assert summary.policy["proxies"][0]["state"] == "up"
 
     def test_a_stop_leaves_what_is_with_policy_as_it_is(self) -> None:
-        found: list[Result] = []
         with (
             Scripted(lambda _: Reply(body=b"captcha")) as server,
             Fetcher(retry_on_body="re:captcha", retries=9) as fetcher,
         ):
-            caller = threading.Thread(
-                target=lambda: found.extend(fetcher.map([server.url] * 4))
-            )
-            caller.start()
-            end = time.monotonic() + 30
-            while len(server.seen) < 4 and time.monotonic() < end:
-                time.sleep(0.01)
-            fetcher.stop(0)
-            caller.join(30)
+            found = stopped(fetcher, server, [server.url] * 4, drain=0)
         assert len(found) == 4
         assert {r.status_code for r in found} <= {200, None}
         assert not any(r.attempts[-1].retry_denied for r in found if r.attempts)
@@ -312,19 +318,12 @@ class TestExpressions:
                 assert failure.status in (500, 503)
                 return Retry(60.0)
 
-        found: list[Result] = []
         with (
             Scripted(refuse_slowly) as server,
             Fetcher(retry=Patient()) as fetcher,
         ):
             urls = [f"{server.url}/{name}" for name in ("late", "early")]
-            caller = threading.Thread(target=lambda: found.extend(fetcher.map(urls)))
-            caller.start()
-            end = time.monotonic() + 30
-            while len(server.seen) < 2 and time.monotonic() < end:
-                time.sleep(0.01)
-            fetcher.stop(20)
-            caller.join(30)
+            found = stopped(fetcher, server, urls, drain=20)
         told = {r.status_code: r.attempts[-1].retry_denied for r in found}
         assert told == {500: "shutdown", 503: "shutdown"}
 
